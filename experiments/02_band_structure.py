@@ -68,7 +68,7 @@ def main() -> None:
     with plot.style():
         fig = plot.figure(aspect=0.58)
         for ax, (name, part) in zip(fig.subplots(1, 2), parts.items(), strict=True):
-            plot.blocks(ax, part).set_title(f"{name}, $n$ = {part.chain.n}")
+            plot.spy(ax, part).set_title(f"{name}, $n$ = {part.chain.n}")
         out.save(fig)
 
 

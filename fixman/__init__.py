@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from fixman import potentials as potentials
     from fixman import rigid as rigid
     from fixman.analysis import bluemoon as bluemoon
+    from fixman.analysis import plot as plot
     from fixman.analysis import rheology as rheology
     from fixman.chains.chain import Chain as Chain
     from fixman.chains.coordinates import Coordinate as Coordinate
@@ -63,6 +64,7 @@ __version__ = "0.1.0"
 # Homes of public names; a home without names is public itself.  Type checkers read the imports.
 _NAMES = {
     "analysis.bluemoon": "",
+    "analysis.plot": "",
     "analysis.rheology": "",
     "chains.chain": "Chain",
     "chains.coordinates": "Coordinate",

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fixman.errors import SingularConstraintError
-from fixman.kernels.rigid.statistics import thermal_frames
+from fixman.kernels.rigid.innovations import thermal_frames
 from fixman.rigid import (
     SerialChain,
     articulated_body,

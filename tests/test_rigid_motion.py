@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 
 from fixman.errors import ConstraintSolveError, FrameError, SingularConstraintError
 from fixman.kernels.rigid import motion as kernel
-from fixman.kernels.rigid.articulated_tables import DONE
+from fixman.kernels.rigid.articulated_body import DONE
 from fixman.rigid import (
     SerialChain,
     _steps,

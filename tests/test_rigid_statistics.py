@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fixman.errors import FrameError, SingularConstraintError
-from fixman.kernels.rigid import statistics as kernels
+from fixman.kernels.rigid import innovations as kernels
 from fixman.rigid import SerialChain, composite_body, kinematics, motion, statistics
 from rigid_cases import changed, uneven_pair
 from rigid_oracles import random_q

@@ -1,4 +1,13 @@
-"""Figures at journal column width: functions that take and return a matplotlib `ax`."""
+"""Pictures of chains, arms, runs and distributions: functions that draw into a matplotlib `ax`.
+
+Each takes and returns the ax.  `figure` makes one of a journal's column width, and with `style` as
+context it has the fonts and colours of this library's own figures:
+
+    with fx.plot.style():
+        fig = fx.plot.figure()
+        fx.plot.chain(fig.subplots(), chain, x, values=motion.tension, label="tension")
+        fig.savefig("chain.png")
+"""
 
 from __future__ import annotations
 
@@ -13,12 +22,20 @@ try:
     import matplotlib as mpl
     from matplotlib.axes import Axes
     from matplotlib.backend_bases import FigureCanvasBase
+    from matplotlib.collections import LineCollection
     from matplotlib.figure import Figure
+    from mpl_toolkits.mplot3d.art3d import Line3DCollection
 except ImportError as error:
     raise ImportError('figures need matplotlib: pip install "fixman-chains[plot]"') from error
 
+from fixman._common import arrays
+from fixman.chains.chain import Chain, require_chain
+
 if TYPE_CHECKING:
     from fixman.mechanics.partition import Partition
+    from fixman.rigid.model import SerialChain
+    from fixman.rigid.motion import Trajectory
+    from fixman.simulation.trajectory import Run
 
 COLUMN_WIDTH = 3.4  # inches
 
@@ -59,6 +76,159 @@ def require_format(path: Path) -> None:
 def style() -> Any:
     """Return the context manager under which figures are drawn and saved."""
     return mpl.rc_context(STYLE)
+
+
+def chain(
+    ax: Axes,
+    chain: Chain,
+    x: npt.ArrayLike,
+    values: npt.ArrayLike | None = None,
+    *,
+    label: str = "",
+) -> Axes:
+    """Beads and bonds of one configuration (n, d), with a colour bar of `values` and its `label`.
+
+    Axes made with ``projection="3d"`` show space; flat ones show the plane that the chain fills
+    most.  `values` are one number per bond, in the order of ``chain.coordinates``; or one per hard
+    coordinate, as `Motion.tension` is, of which those of bonds are shown.
+    """
+    require_chain(chain)
+    beads = arrays.real(x, (chain.n, chain.dim), "x")
+    arrays.series(beads, (chain.n, chain.dim), "x")
+    if beads.ndim != 2:
+        raise ValueError(f"x must be one configuration (n, d), got {beads.shape}: take a frame")
+    rows = [row for row, each in enumerate(chain.coordinates) if each.kind == "length"]
+    points = np.vstack([beads, np.zeros(chain.dim)])  # bead −1 is the base
+    ends = points[[list(chain.coordinates[row].beads) for row in rows]]
+    ends, beads = _seen(ax, ends, points[: chain.n])
+    color = None if values is None else _of_bonds(chain, rows, values)
+    _lines(ax, ends, beads, color, label)
+    return ax
+
+
+def _of_bonds(chain: Chain, rows: list[int], values: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Pick the values of bonds."""
+    array = np.asarray(values, dtype=np.float64)
+    if array.shape == (len(rows),):
+        return array
+    if array.shape != (len(chain.hard),):
+        raise ValueError(
+            f"values must be one per bond, ({len(rows)},), or one per hard coordinate, "
+            f"({len(chain.hard)},), got {array.shape}"
+        )
+    found = np.full(len(chain.coordinates), np.nan)
+    found[chain.hard] = array
+    return np.asarray(found[rows])  # soft bonds stay without a colour
+
+
+def _seen(ax: Axes, *points: npt.NDArray[np.float64]) -> list[npt.NDArray[np.float64]]:
+    """Coordinates in the axes: in space, or in the plane that the last points fill most."""
+    dim, shown = points[-1].shape[-1], 3 if ax.name == "3d" else 2
+    if dim <= shown:
+        return [np.pad(p, [(0, 0)] * (p.ndim - 1) + [(0, shown - dim)]) for p in points]
+    centre = points[-1].mean(axis=0)
+    plane = np.linalg.svd(points[-1] - centre, full_matrices=True)[2][:2].T
+    return [(p - centre) @ plane for p in points]
+
+
+def _sticks(ends: npt.NDArray[np.float64], **options: Any) -> Any:
+    kind: Any = LineCollection if ends.shape[-1] == 2 else Line3DCollection
+    return kind(ends, **options)
+
+
+def _lines(
+    ax: Any,
+    ends: npt.NDArray[np.float64],
+    points: npt.NDArray[np.float64],
+    color: npt.NDArray[np.float64] | None = None,
+    label: str = "",
+) -> None:
+    """Draw sticks (m, 2, d) and balls (n, d), without a frame around them."""
+    paint = {"color": PALETTE[0]} if color is None else {"array": color, "cmap": "viridis_r"}
+    sticks = ax.add_collection(_sticks(ends, linewidth=2.0, capstyle="round", **paint))
+    ax.plot(*points.T, "o", color="0.2", markersize=2.0)
+    ax.set_aspect("equal", adjustable="datalim")
+    ax.autoscale()
+    ax.axis("off")
+    if color is not None:
+        bar = ax.figure.colorbar(sticks, ax=ax, shrink=0.8, aspect=20, label=label)
+        bar.outline.set_visible(False)
+
+
+def arm(ax: Axes, arm: SerialChain, q: npt.ArrayLike) -> Axes:
+    """Rigid bodies at one posture q: a stick from joint to joint and on to the last mass centre.
+
+    Short strokes across the joints are their axes.  Axes made with ``projection="3d"`` show space;
+    flat ones show the plane that the arm fills most.
+    """
+    from fixman.rigid import kinematics
+
+    R, x = kinematics.frames(arm, q)
+    if x.ndim != 2:
+        raise ValueError(f"q must be one posture (nq,), got {np.shape(q)}: take a frame")
+    points = np.vstack([np.zeros(3), x, kinematics.position(arm, q, arm.n - 1, arm.centres[-1])])
+    axes = 0.04 * np.ptp(points, axis=0).max() * R[..., 2]
+    sticks = np.stack([points[:-1], points[1:]], axis=1)
+    sticks, turns, points = _seen(ax, sticks, np.stack([x - axes, x + axes], axis=1), points)
+    _lines(ax, sticks, points)
+    ax.add_collection(_sticks(turns, color=PALETTE[1], linewidth=3.0))
+    return ax
+
+
+def trajectory(ax: Axes, run: Run | Trajectory, values: npt.ArrayLike | None = None) -> Axes:
+    """Numbers (frames, ...) against time, by default the change of energy of rigid bodies.
+
+    Of a `Run` give the `values`, as ``observables.radius_of_gyration(run.chain, run.x)``: each
+    replica is a thin line, their mean a thick one.
+    """
+    time = np.asarray(run.time if hasattr(run, "time") else run.times)
+    if values is None:
+        if not hasattr(run, "energy"):
+            raise ValueError("values must be given: a run of chains has no energy of its own")
+        values = run.energy - run.energy[0]
+        ax.set_ylabel("change of energy")
+    each = np.asarray(values, dtype=np.float64).reshape(len(time), -1)
+    if each.shape[1] > 1:
+        ax.plot(time, each, color="0.7", linewidth=0.5)
+    ax.plot(time, each.mean(axis=1), color=PALETTE[0])
+    ax.set_xlabel("time")
+    return ax
+
+
+def distribution(
+    ax: Axes, rigid: npt.ArrayLike, stiff: npt.ArrayLike, bins: Any = 40, *, label: str = ""
+) -> Axes:
+    """Densities of one quantity in the rigid and in the stiff ensemble, from samples of any shape.
+
+    ``bins`` as `numpy.histogram` takes them; the edges are common to both.
+    """
+    samples = {"rigid": np.ravel(rigid), "stiff": np.ravel(stiff)}
+    edges = np.histogram_bin_edges(np.concatenate(list(samples.values())), bins)
+    for color, (ensemble, values) in zip(PALETTE, samples.items(), strict=False):
+        density, _ = np.histogram(values, edges, density=True)
+        ax.stairs(density, edges, color=color, label=ensemble)
+    ax.set_xlabel(label)
+    ax.set_ylabel("density")
+    _legend_above(ax, columns=2)
+    return ax
+
+
+def ramachandran(ax: Axes, phi: npt.ArrayLike, psi: npt.ArrayLike, bins: int = 60) -> Axes:
+    """Free energy −ln p in kT over two torsions in radians, from samples of any shape.
+
+    The lowest bin is 0; bins that were never visited are white.
+    """
+    edges = np.linspace(-180.0, 180.0, bins + 1)
+    count, _, _ = np.histogram2d(np.degrees(np.ravel(phi)), np.degrees(np.ravel(psi)), edges)
+    with np.errstate(divide="ignore"):
+        energy = np.log(count.max()) - np.log(count)
+    energy[count == 0] = np.nan
+    mesh = ax.pcolormesh(edges, edges, energy.T, cmap="viridis", rasterized=True)
+    ax.set_aspect("equal")
+    ax.set(xlabel="φ  (degrees)", ylabel="ψ  (degrees)")
+    ax.set(xticks=range(-180, 181, 90), yticks=range(-180, 181, 90))
+    ax.figure.colorbar(mesh, ax=ax, shrink=0.8, aspect=20, label="free energy  (kT)")
+    return ax
 
 
 def audit_histogram(
@@ -141,7 +311,7 @@ def timing(
     return ax
 
 
-def blocks(ax: Axes, part: Partition) -> Axes:
+def spy(ax: Axes, part: Partition) -> Axes:
     """Elements of H that are not zero, soft rows above hard ones (Lee & Chirikjian 2005, eq. 24).
 
     The darker, the larger: shades follow the logarithm of |H_ij|, down to the lightest at a

@@ -16,7 +16,7 @@ from fixman.errors import FrameError, SingularConstraintError
 from fixman.kernels.compiler.lanes import LANES
 from fixman.kernels.rigid import closed as kernel
 from fixman.kernels.rigid import ends
-from fixman.kernels.rigid.articulated_tables import DONE, FRAME, LINK, SHIFT, TURN
+from fixman.kernels.rigid.articulated_body import DONE, FRAME, LINK, SHIFT, TURN
 from fixman.rigid import articulated_body
 from fixman.rigid._linkage import Closure, Linkage
 from fixman.rigid.joints import passive_forces

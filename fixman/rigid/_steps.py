@@ -22,7 +22,7 @@ from fixman._common.arrays import Array
 from fixman.kernels.rigid import closed as kernel
 from fixman.kernels.rigid import motion
 from fixman.kernels.rigid import tangent as rigid_tangent
-from fixman.kernels.rigid.articulated_tables import DONE
+from fixman.kernels.rigid.articulated_body import DONE
 from fixman.rigid import _closures, articulated_body, closed, joints, model
 from fixman.rigid._linkage import Linkage
 from fixman.rigid.model import SerialChain

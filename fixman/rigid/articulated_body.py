@@ -24,9 +24,9 @@ from numpy.typing import ArrayLike
 from fixman._common import arrays
 from fixman._common.arrays import Array, Lead
 from fixman.kernels.compiler.lanes import LANES
+from fixman.kernels.rigid import articulated_body as table
 from fixman.kernels.rigid import articulated_states as kernel
-from fixman.kernels.rigid import articulated_tables as table
-from fixman.kernels.rigid.articulated_tables import DONE
+from fixman.kernels.rigid.articulated_body import DONE
 from fixman.kernels.rigid.joints import RATES
 from fixman.kernels.rigid.links import ARMATURE, PITCH
 from fixman.rigid import model

@@ -27,7 +27,7 @@ from fixman._common import arrays
 from fixman._common.arrays import Array
 from fixman.errors import ConstraintSolveError
 from fixman.kernels.rigid import closed as kernel
-from fixman.kernels.rigid.articulated_tables import DONE
+from fixman.kernels.rigid.articulated_body import DONE
 from fixman.rigid import _closures as closures
 from fixman.rigid import kinematics, model, partition, statistics
 from fixman.rigid._closure_torque import gradient

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fixman._common.arrays import Array
-from fixman.kernels.rigid import denoc, links
+from fixman.kernels.rigid import innovations, links
 from fixman.kernels.rigid.spatial_operators import forward_frames
 from fixman.rigid import model
 from fixman.rigid.joints import driven
@@ -64,7 +64,7 @@ def udut(arm: SerialChain, q: ArrayLike) -> tuple[Array, Array]:
     """
     given = model.posture(arm, q)
     U, D = np.zeros((2, len(given.q), arm.nv, arm.nv))
-    pivots = given.answer(denoc.factor_frames, "pivots", (arm.nv,), U)
+    pivots = given.answer(innovations.factor_frames, "pivots", (arm.nv,), U)
     for a, b in pairwise(arm.rate_offsets):
         L = U[:, a:b, a:b].copy()  # the elimination of single rates, which the block takes back
         D[:, a:b, a:b] = L @ (pivots[:, a:b, None] * L.swapaxes(1, 2))
@@ -79,7 +79,7 @@ def logdet_mass(arm: SerialChain, q: ArrayLike) -> Array:
     Errors as in `forward_dynamics`.
     """
     given = model.posture(arm, q)
-    pivots = given.answer(denoc.factor_frames, "pivots", (arm.nv,), _NOTHING)
+    pivots = given.answer(innovations.factor_frames, "pivots", (arm.nv,), _NOTHING)
     # NumPy would choose the order of a sum by the number of frames.
     return given.batch(np.add.accumulate(np.log(pivots), axis=1)[:, -1])[()]
 
@@ -92,7 +92,7 @@ def n_l(arm: SerialChain, q: ArrayLike) -> Array:
     """
     q = model.configuration(arm, q)
     X = np.empty((arm.n, 12))
-    links.place(q, arm._kinds, arm._table, X)
+    links.transforms(q, arm._kinds, arm._table, X)
     R, way = X[:, :9].reshape(-1, 3, 3), X[:, 9:]
     way += np.einsum("nij,nj->ni", R, arm.centres)  # −c_{i,i−1} of eq. 4
     way[1:] -= arm.centres[:-1]

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from fixman._common import arrays
 from fixman._common.arrays import Array
 from fixman.kernels.rigid import springs
+from fixman.kernels.rigid.kinematics import difference_frames
 from fixman.rigid import model
 from fixman.rigid.model import Given, SerialChain
 
@@ -37,8 +38,13 @@ def elastic_energy(arm: SerialChain, q: ArrayLike) -> Array:
     """E of the springs (...,): 0 at ``arm.rest``.  O(n); errors as `passive_forces`."""
     given = model.posture(arm, q)
     given.require_finite()
-    out = np.empty(given.q.shape[0])
-    springs.elastic_frames(arm._kinds, arm._springs[1], arm._springs[2], given.q, out)
+    _, stiffness, rest = arm._springs
+    change = np.empty((given.q.shape[0], arm.nv))
+    difference_frames(arm._kinds, np.tile(rest, (len(change), 1)), given.q, change)
+    with np.errstate(over="ignore"):
+        energy = 0.5 * np.where(stiffness > 0.0, stiffness * change**2, 0.0)
+        # NumPy would choose the order of a sum by the number of frames.
+        out = np.add.accumulate(energy, axis=1)[:, -1]
     return given.finite(out, "elastic energy")[()]
 
 

@@ -31,7 +31,7 @@ from numpy.typing import ArrayLike, NDArray
 from fixman._common import arrays
 from fixman._common.arrays import Array
 from fixman.errors import SingularConstraintError
-from fixman.kernels.rigid import kinematics
+from fixman.kernels.rigid import innovations, kinematics
 from fixman.rigid import model, spatial
 from fixman.rigid.joints import elastic_energy
 from fixman.rigid.model import Given, SerialChain
@@ -258,7 +258,7 @@ def operational_space_compliance(
     order = np.argsort(bodies, kind="stable")
     out = np.zeros((given.q.shape[0], 6 * m, 6 * m))
     tables = bodies[order], points[order].reshape(-1)
-    bad = kinematics.compliance_frames(arm._kinds, arm._table, given.q, *tables, out)
+    bad = innovations.compliance_frames(arm._kinds, arm._table, given.q, *tables, out)
     given.require_answer(bad, "compliance")
     kept = np.arange(3 if arrays.flag(linear, "linear") else 6)
     rows = (6 * np.argsort(order)[:, None] + kept).reshape(-1)

@@ -28,7 +28,7 @@ from fixman._common import arrays
 from fixman._common.arrays import Array, Lead
 from fixman.errors import ConstraintSolveError, FrameError, SingularConstraintError
 from fixman.kernels.rigid import motion as kernel
-from fixman.kernels.rigid.articulated_tables import DONE, NOT_USABLE
+from fixman.kernels.rigid.articulated_body import DONE, NOT_USABLE
 from fixman.kernels.rigid.joints import TURNS
 from fixman.rigid import (
     _closures,

@@ -128,7 +128,7 @@ def hard_block(arm: SerialChain, q: ArrayLike) -> BlockTridiagonal:
     their rotors.
     """
     X, n, table = np.empty((arm.n, 12)), arm.n, _tables(arm).blocks
-    links.place(model.configuration(arm, q), arm._kinds, arm._table, X)
+    links.transforms(model.configuration(arm, q), arm._kinds, arm._table, X)
     back = arm.rotations.swapaxes(1, 2)
     E, p = back @ X[:, :9].reshape(n, 3, 3), back @ (X[:, 9:] - arm.translations)[:, :, None]
     carry = _pitched(arm) @ propagation(E, p[:, :, 0])  # 𝒥 of the kernel

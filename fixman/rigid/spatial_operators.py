@@ -110,7 +110,7 @@ def operators(arm: SerialChain, q: ArrayLike) -> Operators:
     still = np.zeros((1, arm.nv))
     given.answer(forward_frames, "articulated inertia P", (arm.nv,), still, None)  # no D(k) is lost
     N, X, ends = arm.n, np.empty((arm.n, 12)), arm.rate_offsets
-    links.place(given.q[0], arm._kinds, arm._table, X)
+    links.transforms(given.q[0], arm._kinds, arm._table, X)
     # from the tip on: rates, J, H (2.16, 2.31, b.2), φ(k+1,k) (2.16), M about the origins (2.15)
     rates = [np.arange(ends[i], ends[i + 1]) for i in reversed(range(N))]
     J = [np.diag(arm.armature[r]) for r in rates]

@@ -26,8 +26,8 @@ from numpy.typing import ArrayLike, NDArray
 from fixman._common import arrays
 from fixman._common.arrays import Array, Lead
 from fixman.errors import FrameError, SingularConstraintError
+from fixman.kernels.rigid import innovations
 from fixman.kernels.rigid import kinematics as kernel
-from fixman.kernels.rigid import statistics
 from fixman.kernels.rigid.joints import TURNS
 from fixman.rigid import articulated_body, kinematics, model, partition
 from fixman.rigid.model import SerialChain
@@ -63,7 +63,7 @@ def thermal_rates(
 def smoothed(given: model.Given, noise: Array) -> Array:
     """Turn white noise into rates (..., nv) of covariance ℳ⁻¹."""
     arm, out = given.arm, np.ascontiguousarray(noise).reshape(-1, given.arm.nv)
-    bad = statistics.thermal_frames(arm._kinds, arm._table, given.q, out)
+    bad = innovations.thermal_frames(arm._kinds, arm._table, given.q, out)
     given.require_answer(bad, "rates")
     return given.batch(out)
 
@@ -84,7 +84,7 @@ def fixman_torque(arm: SerialChain, q: ArrayLike, kT: float = 1.0) -> Array:
     """
     given = model.posture(arm, q)
     kT = arrays.positive(kT, "kT")
-    return given.batch(kT * given.answer(statistics.gradient_frames, "Fixman torque", (arm.nv,)))
+    return given.batch(kT * given.answer(innovations.gradient_frames, "Fixman torque", (arm.nv,)))
 
 
 def langevin(

@@ -4,18 +4,20 @@ Three sweeps over the bodies i, numbered from the base, with X from the body bef
 
     outwards         ω = Eᵀ ω⁻ + z q̇,   c = [ω⁻×z q̇; ω⁻×(ω⁻×r)],                    (2.19)
                      I^A = I,   p^A = [ω×I_O ω; ω×(ω×h)] − f                        (2.23)
-    inwards          U = I^A S,   D = Sᵀ U + J,   u = τ − Sᵀ p^A
+    inwards          U = I^A S,   D = Sᵀ U + J,   u = τ − Sᵀ p^A              (4.6) (4.13)
                      I^a = I^A − U D⁻¹ Uᵀ,   p^a = p^A + I^a c + U D⁻¹ u
-                     I^A + Xᵀ I^a X  and  p^A + Xᵀ p^a  of the body before
-    accelerations    a′ = X a + c,   q̈ = D⁻¹ (u − Uᵀ a′),   a = a′ + S q̈
+                     I^A + Xᵀ I^a X  and  p^A + Xᵀ p^a  of the body before     (4.5) (5.16)
+    accelerations    a′ = X a + c,   q̈ = D⁻¹ (u − Uᵀ a′),   a = a′ + S q̈            (5.17)
 
-Vectors are angular before linear, about the origin of a body's frame: `Articulated` is I^A with
-p^A = [n; f], and a is [spin; a].  E and r place a body in the one before, whose angular velocity is
-ω⁻: E is the book's transposed.  f is the wrench from outside, h the mass times its centre, and J
-the armature; a slide has c = [0; ω⁻×(ω⁻×r) + 2 ω⁻×z q̇].  Rodriguez & Kreutz (1988) have P for I^A,
-z for p^A, G for U/D, ε for u, a for c and λ for a; numbers of equations are theirs.  As there, a is
-the acceleration of the body's point at the origin of its frame, not the book's spatial one, which
-is less by ω × v.  So v occurs nowhere, and c and p^A are not the book's v × S q̇ and v ×* I v − f.
+Vectors are angular before linear, about the origin of a body's frame: I^A, p^A = [n; f] and how a
+joint leaves I^a and p^a are in `articulated_inertia`; a is [spin; a].  E and r lead from the frame
+of the body before, whose angular velocity is ω⁻: E is the book's transposed.  f is the wrench from
+outside, h the mass times its centre, and J the armature; a slide has c = [0; ω⁻×(ω⁻×r) + 2 ω⁻×z q̇].
+
+Numbers of equations are those of Rodriguez & Kreutz (1988), who have P for I^A, z for p^A, G for
+U/D, ε for u, a for c and λ for a.  As there, a is the acceleration of the body's point at the
+origin of its frame, not the book's spatial one, which is less by ω × v.  So v occurs nowhere, and
+c and p^A are not the book's v × S q̇ and v ×* I v − f.
 
 Bodies with a joint of one rate are seen in frames with modified Denavit–Hartenberg parameters, so
 that X is a screw about the joint's z axis and one about the x axis of the body before: turn by θ
@@ -23,25 +25,94 @@ and slide by d along z, turn by β about x, slide by a along x (and by b along y
 normal of two nearly parallel axes would be far away).  Other bodies, as the base, are seen in the
 user's frames; a screw that leads to one of them ends in axes of its own, which a constant rotation
 leads back from.  A joint of several rates is as many joints of one rate in a row, with nothing
-between them, and every rate is freed as a turn about z: slides are turns with forces and moments
-swapped, and the other axes renamed.
+between them.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from fixman.kernels import inlined, jit
 from fixman.kernels.algebra import triples as mat
 from fixman.kernels.algebra.vectors import fused_cross, fused_dot, plus
-from fixman.kernels.compiler.lanes import above, fill_sines, lanes, load, put, store, take
+from fixman.kernels.compiler import lanes as register
+from fixman.kernels.compiler.lanes import above, integer, load, put, store, take
 from fixman.kernels.compiler.steps import step
-from fixman.kernels.rigid import articulated_tables as tab
-from fixman.kernels.rigid import links
-from fixman.kernels.rigid.joints import RATES, SLIDES, TURNS, WHERE, rotation
-from fixman.kernels.rigid.links import Articulated
+from fixman.kernels.rigid import articulated_inertia as inertia
+from fixman.kernels.rigid.articulated_inertia import Articulated
+from fixman.kernels.rigid.joints import ANGULAR, LINEAR, RATES, SLIDES, TURNS, WHERE, rotation
 
 EPS = 2.0**-52
+DONE, NOT_USABLE, WRONG_SIZE = -1, -2, -3
+
+# --- tables ---------------------------------------------------------------------------------------
+
+# ``table`` holds a row of LINK constants for every body; after those a row of FRAME more, that only
+# wrenches and joints of several rates need; and after those the bits of (n + 1, 4) integers, see
+# `record`; at the end the numbers of all.  It is one array because each costs 40 ns.
+#
+# Columns of the first rows: cos θ, sin θ, d, cos β, sin β, a, b at q = 0; m, h = m c, and I_O as
+# xx, xy, xz, yy, yz, zz; armature, the largest of a joint of several rates, and pitch.  Not θ
+# itself: the sines of right angles would not be exact, and a straight arm of n links multiplies
+# that error by n².
+COS_Z, SIN_Z, SLIDE, COS_X, SIN_X, ALONG_X, ALONG_Y, MASS, MOMENT, INERTIA, ARMATURE, PITCH = (
+    0, 1, 2, 3, 4, 5, 6, 7, 8, 11, 17, 18,
+)  # fmt: skip
+LINK = 19
+# Columns of the second rows: rotation from the user's body frame and its origin in ours; axes and
+# origin of the joint in our frame of the body before; armature of each rate.
+TURN, SHIFT, AXES, ORIGIN, ROTORS = 0, 9, 12, 21, 24
+FRAME = 30
+
+# Rows of `work`, in units.  A joint of one rate: c (2 and 3), the body's wrench (6) → a rate's
+# units, and d.  Others: E (9), r (3), c (6), wrench (6), and then the units of each rate: of U/D
+# all but what lies along the axis (5), u/D, D, J/D, (D − J)/D.
+DRIVE, PIVOT, ROTOR, SHARE, RATE = 5, 6, 7, 8, 9
+BIAS, WRENCH, SHIFTED, ROW = 0, 5, 14, 15
+WAY, CARRIED, PUSHED, SEVERAL = 9, 12, 18, 24
+
+
+def padded(n: Any) -> Any:
+    """Angles come in full registers: a loop's remainder would cost as much as four of them."""
+    return (n + register.LANES - 1) & -register.LANES
+
+
+angles = step(padded)
+
+
+@step
+def sizes(table, size):
+    """Numbers of bodies, coordinates, rates and units of work, from the end of a table."""
+    return tuple(integer(table, size - 4 + k) for k in range(4))
+
+
+@step
+def record(table, n, i):
+    """Kind of joint, first coordinate, first rate and row of body i."""
+    at = n * (LINK + FRAME) + 4 * i
+    return tuple(integer(table, at + k) for k in range(4))
+
+
+@step
+def fixed_row(n, i):
+    """Where the second row of body i begins."""
+    return LINK * n + FRAME * i
+
+
+@jit
+def on_user_axes(table, n, i):
+    """Whether joint i is on a body in the user's frame: one with several rates, or the base."""
+    if i == 0:
+        return True
+    kind, _, _, _ = record(table, n, i - 1)
+    return RATES[kind] > 1
+
+
+@jit
+def first_units(kind, row):
+    """Where the units of a joint's rates begin."""
+    return row + WRENCH if RATES[kind] == 1 else row + SEVERAL
 
 
 # --- outwards: ω, c, and p of each body alone -----------------------------------------------------
@@ -59,21 +130,21 @@ def after_x(x, c, s):
 
 
 @step
-def in_joint_axes(table, at, x):
-    return mat.back(mat.matrix(table, at + tab.JOINT), x)
+def in_joint_axes(table, fixed, x):
+    return mat.back(mat.matrix(table, fixed + AXES), x)
 
 
 @step
 def put_bias_wrench(table, at, w, work, row):
     """Write p of a body (2.23)."""
-    h = mat.constants(table, at + tab.MOMENT)
-    n = fused_cross(w, mat.times_symmetric(mat.constants6(table, at + tab.INERTIA), w))
+    h = mat.constants(table, at + MOMENT)
+    n = fused_cross(w, mat.times_symmetric(mat.constants6(table, at + INERTIA), w))
     mat.store_all(work, row, (*n, *fused_cross(w, fused_cross(w, h))))
 
 
 @step
 def single_outwards(table, at, moved, w, work, row, turns):
-    """Turn and c of a joint of one rate; ω of its body.
+    """Turn and c (2.19) of a joint of one rate; ω of its body.
 
     ``moved``: rate of turning, twice the rate of sliding, d less that at q = 0; ``turns``: where
     cosine and sine of its angle are.
@@ -81,36 +152,36 @@ def single_outwards(table, at, moved, w, work, row, turns):
     turning, sliding, d = moved
     c, s = load(work, turns[0], turning), load(work, turns[1], turning)
     c, s = (
-        table[at + tab.COS_Z] * c - table[at + tab.SIN_Z] * s,
-        table[at + tab.COS_Z] * s + table[at + tab.SIN_Z] * c,
+        table[at + COS_Z] * c - table[at + SIN_Z] * s,
+        table[at + COS_Z] * s + table[at + SIN_Z] * c,
     )
     store(work, turns[0], c)
     store(work, turns[1], s)
-    a, b = table[at + tab.ALONG_X], table[at + tab.ALONG_Y]
+    a, b = table[at + ALONG_X], table[at + ALONG_Y]
     # ω×(ω×r), r = (a, b, 0) in the axes of the body before, (0, 0, d) in those of the joint
     of_a = (-a * (w[1] * w[1] + w[2] * w[2]), a * w[0] * w[1], a * w[0] * w[2])
     of_b = (b * w[0] * w[1], -b * (w[0] * w[0] + w[2] * w[2]), b * w[1] * w[2])
-    cx, sx = table[at + tab.COS_X], table[at + tab.SIN_X]
+    cx, sx = table[at + COS_X], table[at + SIN_X]
     w, pull = after_x(w, cx, sx), after_x(plus(of_a, of_b), cx, sx)
-    d = d + table[at + tab.SLIDE]
+    d = d + table[at + SLIDE]
     of_d = (d * w[0] * w[2], d * w[1] * w[2], -d * (w[0] * w[0] + w[1] * w[1]))
     w, pull = after_z(w, c, s), after_z(plus(pull, of_d), c, s)
     across = (pull[0] + sliding * w[1], pull[1] - sliding * w[0], pull[2])
-    mat.store_all(work, row + tab.BIAS, (turning * w[1], -turning * w[0], *across))
-    store(work, row + tab.SHIFTED, d)
+    mat.store_all(work, row + BIAS, (turning * w[1], -turning * w[0], *across))
+    store(work, row + SHIFTED, d)
     return w[0], w[1], w[2] + turning
 
 
 @step
-def several_outwards(table, at, R, x, turning, sliding, w, work, row):
-    """Place and c of a joint of several rates; ω of its body.
+def several_outwards(table, fixed, R, x, turning, sliding, w, work, row):
+    """E, r and c (2.19) of a joint of several rates; ω of its body.
 
     ``R``, ``x``: of the body in the joint's frame.  c = [ω×turning; ω×(ω×r) + (2 ω + turning) ×
     sliding] with ω of the body before.
     """
-    joint = mat.matrix(table, at + tab.JOINT)
+    joint = mat.matrix(table, fixed + AXES)
     E = mat.product(joint, R)
-    r = plus(mat.constants(table, at + tab.PLACE), mat.times(joint, x))
+    r = plus(mat.constants(table, fixed + ORIGIN), mat.times(joint, x))
     before = mat.back(E, w)
     after = plus(before, turning)
     linear = plus(
@@ -130,21 +201,21 @@ def checked(x):
 
 
 @step
-def loaded(table, at, loads, first, stride, row, work, like):
+def loaded(table, fixed, loads, first, stride, row, work, like):
     """Take the wrench from outside off p; zero, or NaN where a component is no number."""
-    R = mat.matrix(table, at + tab.TURN)
+    R = mat.matrix(table, fixed + TURN)
     f = mat.times(R, mat.take3(loads, first, stride, like))
     n = mat.times(R, mat.take3(loads, first + 3, stride, like))
-    n = plus(n, fused_cross(mat.constants(table, at + tab.SHIFT), f))
+    n = plus(n, fused_cross(mat.constants(table, fixed + SHIFT), f))
     p, wrench = mat.load6(work, row, like), (*n, *f)
     mat.store_all(work, row, tuple(p[k] - wrench[k] for k in range(6)))
     return checked(wrench)  # a joint does not feel every component, but each must be a number
 
 
 @jit
-def three_of(states, first, stride, kind, part, zero):
-    """The turning part of rates (``part`` 0) or the sliding one (3), as `joints.turning`."""
-    x, y, z = WHERE[kind, part], WHERE[kind, part + 1], WHERE[kind, part + 2]
+def three_of(states, first, stride, kind, half, zero):
+    """The `ANGULAR` or `LINEAR` half of S θ̇ for rates, as `joints.turning` and `sliding`."""
+    x, y, z = WHERE[kind, half], WHERE[kind, half + 1], WHERE[kind, half + 2]
     return (
         take(states, first + x, stride, zero) if x >= 0 else zero,
         take(states, first + y, stride, zero) if y >= 0 else zero,
@@ -166,15 +237,15 @@ def four_of(q, first, stride, like):
 @jit
 def put_sines(table, q, frame, work, zero):
     """Cosines of all angles, then their sines, into ``work``."""
-    n, nq, _, _ = tab.sizes(table, table.size)
-    m = tab.angles(n)
+    n, nq, _, _ = sizes(table, table.size)
+    m = angles(n)
     for i in range(m):
         store(work, i, zero)
     for i in range(n):
-        kind, at_q, _, _ = tab.place_of(table, n, i)
+        kind, at_q, _, _ = record(table, n, i)
         if TURNS[kind] == 1:
             store(work, i, take(q, frame * nq + at_q + SLIDES[kind], nq, zero))
-    fill_sines(work, m * lanes(zero))
+    register.fill_sines(work, m * register.lanes(zero))
 
 
 @jit
@@ -183,55 +254,56 @@ def outwards(table, q, qd, loads, frame, work, zero):
 
     Values are of the type of ``zero``: of one state, ``frame``, or of eight states from there.
     """
-    n, nq, nv, _ = tab.sizes(table, table.size)
-    m = tab.angles(n)
+    n, nq, nv, _ = sizes(table, table.size)
+    m = angles(n)
     put_sines(table, q, frame, work, zero)
     good = True
     total = zero
     w = (zero, zero, zero)
     for i in range(n):
-        kind, at_q, at_v, row = tab.place_of(table, n, i)
-        at, seat = tab.LINK * i, tab.LINK * n + tab.FRAME * i
+        kind, at_q, at_v, row = record(table, n, i)
+        at, fixed = LINK * i, fixed_row(n, i)
         at_q += frame * nq
         at_v += frame * nv
         if RATES[kind] == 1:
-            if tab.seated(table, n, i):
-                w = in_joint_axes(table, seat, w)
+            if on_user_axes(table, n, i):
+                w = in_joint_axes(table, fixed, w)
             rate, x = take(qd, at_v, nv, zero), take(q, at_q, nq, zero)
             moved = (rate, zero, zero)
             if TURNS[kind] == 0:
                 moved = (zero, rate + rate, x)
-            elif table[at + tab.PITCH] != 0.0:
-                moved = (rate, 2.0 * table[at + tab.PITCH] * rate, table[at + tab.PITCH] * x)
+            elif table[at + PITCH] != 0.0:
+                moved = (rate, 2.0 * table[at + PITCH] * rate, table[at + PITCH] * x)
             w = single_outwards(table, at, moved, w, work, row, (i, m + i))
-            row += tab.WRENCH
+            row += WRENCH
         else:
-            r, sliding = three_of(q, at_q, nq, kind, 3, zero), three_of(qd, at_v, nv, kind, 3, zero)
-            turning = three_of(qd, at_v, nv, kind, 0, zero)
+            r = three_of(q, at_q, nq, kind, LINEAR, zero)
+            sliding = three_of(qd, at_v, nv, kind, LINEAR, zero)
+            turning = three_of(qd, at_v, nv, kind, ANGULAR, zero)
             total = total + checked(r)
             if TURNS[kind] == 3:
                 R, unit = rotation(*four_of(q, at_q + SLIDES[kind], nq, zero))
                 good = good and unit
             else:
                 R = about_z(load(work, i, zero), load(work, m + i, zero))
-            w = several_outwards(table, seat, R, r, turning, sliding, w, work, row)
-            row += tab.PUSHED
+            w = several_outwards(table, fixed, R, r, turning, sliding, w, work, row)
+            row += PUSHED
         put_bias_wrench(table, at, w, work, row)
         if loads.size > 3:
             first = 3 + 6 * (n * frame + i)
-            total = total + loaded(table, seat, loads, first, 6 * n, row, work, zero)
+            total = total + loaded(table, fixed, loads, first, 6 * n, row, work, zero)
     return good and above(1.0 + zero, total)
 
 
-# --- inwards: I^A, U, D, u, I^a, p^a (4.5, 4.6, 5.16) ---------------------------------------------
+# --- inwards: I^A, U, D, u, I^a, p^a --------------------------------------------------------------
 
 
 @step
 def with_body(table, at, outer_bodies, work, row):
     """I^A and p^A of a body with what hangs on it; the traces of A and C too."""
     A, B, C, n, f = outer_bodies
-    body = table[at + tab.MASS], mat.constants(table, at + tab.MOMENT)
-    A, B, C = links.added(A, B, C, *body, mat.constants6(table, at + tab.INERTIA))
+    body = table[at + MASS], mat.constants(table, at + MOMENT)
+    A, B, C = inertia.added(A, B, C, *body, mat.constants6(table, at + INERTIA))
     n, f = plus(n, mat.load3(work, row, n[0])), plus(f, mat.load3(work, row + 3, n[0]))
     return Articulated(A, B, C, n, f), A[0] + A[3] + A[5], C[0] + C[3] + C[5]
 
@@ -240,7 +312,24 @@ def with_body(table, at, outer_bodies, work, row):
 def put_rate(rate, work, at):
     """Write U/D, but for the axis itself, u/D, D, J/D and (D − J)/D."""
     g, h = rate.g, rate.h
-    mat.store_all(work, at, (g[0], g[1], *h, rate.u, rate.D, rate.held, g[2]))
+    mat.store_all(work, at, (g[0], g[1], *h, rate.u, rate.D, rate.rotor, g[2]))
+
+
+@inlined
+def free_single(body, tau, table, at, kind, least, work, row):
+    """U, D and u of a joint of one rate, I^a and p^a; whether D is not lost."""
+    pitch = table[at + PITCH]
+    if TURNS[kind] == 0:
+        body = inertia.mirrored(body)
+    elif pitch != 0.0:
+        body = inertia.sheared(body, pitch)
+    body, rate = inertia.freed(body, tau, table[at + ARMATURE])
+    put_rate(rate, work, row + WRENCH)
+    if TURNS[kind] == 0:
+        body = inertia.mirrored(body)
+    elif pitch != 0.0:
+        body = inertia.sheared(body, -pitch)
+    return with_bias(body, work, row + BIAS), above(rate.D, least)
 
 
 @step
@@ -254,21 +343,35 @@ def with_bias(body, work, row):
     return Articulated(A, B, C, n, tuple(f[i] + B[i] * x + B[3 + i] * y + h[i] for i in range(3)))
 
 
+@inlined
+def single_inwards(table, n, i, body, work, row, zero):
+    """Xᵀ I^a X and Xᵀ p^a of a joint of one rate; the square of r."""
+    at = LINK * i
+    body = screw_inwards(table, at, i, angles(n) + i, body, work, row)
+    b = table[at + ALONG_Y]
+    if b != 0.0:
+        body = inertia.slide(body, b)
+    body = inertia.renamed(body)
+    if on_user_axes(table, n, i):
+        body = in_user_axes(table, fixed_row(n, i), body)
+    return body, square_of_way(table, at, work, row, zero)
+
+
 @step
 def screw_inwards(table, at, turns, sines, body, work, row):
     """Xᵀ I^a X and Xᵀ p^a of a joint of one rate, but for the way along y."""
     like = body.n[0]
-    body = links.turn(body, load(work, turns, like), load(work, sines, like))
-    body = links.renamed(links.slide(body, load(work, row + tab.SHIFTED, like)))
-    body = links.turn(body, table[at + tab.COS_X], table[at + tab.SIN_X])
-    return links.renamed(links.slide(body, table[at + tab.ALONG_X]))
+    body = inertia.turn(body, load(work, turns, like), load(work, sines, like))
+    body = inertia.renamed(inertia.slide(body, load(work, row + SHIFTED, like)))
+    body = inertia.turn(body, table[at + COS_X], table[at + SIN_X])
+    return inertia.renamed(inertia.slide(body, table[at + ALONG_X]))
 
 
 @step
-def seated_inwards(table, at, body):
+def in_user_axes(table, fixed, body):
     """From the axes in which a screw ends to those of the user."""
     A, B, C, n, f = body
-    R = mat.matrix(table, at + tab.JOINT)
+    R = mat.matrix(table, fixed + AXES)
     A, C = mat.upper(mat.turned(R, mat.full(A))), mat.upper(mat.turned(R, mat.full(C)))
     return Articulated(A, mat.turned(R, B), C, mat.times(R, n), mat.times(R, f))
 
@@ -276,46 +379,60 @@ def seated_inwards(table, at, body):
 @step
 def square_of_way(table, at, work, row, like):
     """Square of the distance of the two joints."""
-    a, b, d = table[at + tab.ALONG_X], table[at + tab.ALONG_Y], load(work, row + tab.SHIFTED, like)
+    a, b, d = table[at + ALONG_X], table[at + ALONG_Y], load(work, row + SHIFTED, like)
     return a * a + b * b + d * d
+
+
+@jit
+def free_half(body, tau, table, kind, half, least, work, fixed, units):
+    """Free the turns (`ANGULAR`) of a joint of several rates, or its slides (`LINEAR`) as turns.
+
+    Each axis has the name z in its turn.  ``tau``: of the turns or slides; ``units``: where the
+    units of the first rate are.
+    """
+    good = True
+    diagonal = body.A[0], body.A[3], body.A[5]
+    for k in range(3):
+        body = inertia.renamed(body)
+        j = WHERE[kind, half + k]
+        if j >= 0:
+            J = table[fixed + ROTORS + j]
+            body, rate = inertia.freed(body, tau[k], J)
+            enough = above(rate.D, inertia.LOST * (diagonal[k] + J))
+            good = good and above(rate.D, least) and enough
+            put_rate(rate, work, units + RATE * j)
+    return body, good
 
 
 @step
 def several_inwards(body, work, row):
     """p^a with I^a c added, Xᵀ I^a X and Xᵀ p^a of a joint of several rates; the square of r."""
     A, B, C, n, f = body
-    E, r = mat.load9(work, row, n[0]), mat.load3(work, row + tab.ORIGIN, n[0])
-    c = mat.load3(work, row + tab.CARRIED, n[0])
-    d = mat.load3(work, row + tab.CARRIED + 3, n[0])
+    E, r = mat.load9(work, row, n[0]), mat.load3(work, row + WAY, n[0])
+    c = mat.load3(work, row + CARRIED, n[0])
+    d = mat.load3(work, row + CARRIED + 3, n[0])
     n = plus(n, plus(mat.times_symmetric(A, c), mat.times(B, d)))
     f = mat.times(E, plus(f, plus(mat.back(B, c), mat.times_symmetric(C, d))))
-    A, B, C = links.carried(E, r, A, B, C)
+    A, B, C = inertia.carried(E, r, A, B, C)
     return Articulated(A, B, C, plus(mat.times(E, n), fused_cross(r, f)), f), fused_dot(r, r)
 
 
 @step
-def free_all(body, tau, J, least, work, units):
-    """Free turns about x, y and z, each of which has the name z in its turn; if none is lost."""
-    diagonal = body.A[0], body.A[3], body.A[5]
-    good = above(diagonal[0] + J[0], least)
-    for j in range(3):
-        body, rate = links.freed(links.renamed(body), tau[j], J[j])
-        good = good & above(rate.D, least) & above(rate.D, links.LOST * (diagonal[j] + J[j]))
-        put_rate(rate, work, units + tab.RATE * j)
-    return body, good
-
-
-@step
 def free_ball(body, tau, least, work, row):
-    """Free all turns without a rotor, and go on to the body before, to which nothing but C is left.
+    """Free all turns without a rotor, and go on to the body before: of I^a nothing but C is left.
 
-    It saves a quarter of the time of chains of balls.
+    With it chains of balls take two thirds of the time.
     """
     zero = 0.0 * tau[0]
-    body, good = free_all(body, tau, (zero, zero, zero), least, work, row + tab.SEVERAL)
+    diagonal = body.A[0], body.A[3], body.A[5]
+    good = above(diagonal[0], least)
+    for j in range(3):
+        body, rate = inertia.freed(inertia.renamed(body), tau[j], zero)
+        good = good & above(rate.D, least) & above(rate.D, inertia.LOST * diagonal[j])
+        put_rate(rate, work, row + SEVERAL + RATE * j)
     _, _, C, n, f = body
-    E, r = mat.load9(work, row, n[0]), mat.load3(work, row + tab.ORIGIN, n[0])
-    d = mat.load3(work, row + tab.CARRIED + 3, n[0])
+    E, r = mat.load9(work, row, n[0]), mat.load3(work, row + WAY, n[0])
+    d = mat.load3(work, row + CARRIED + 3, n[0])
     f = mat.times(E, plus(f, mat.times_symmetric(C, d)))
     C = mat.turned(E, mat.full(C))
     B = mat.across(r, C)
@@ -324,84 +441,25 @@ def free_ball(body, tau, least, work, row):
     return Articulated(A, B, mat.upper(C), n, f), fused_dot(r, r), good
 
 
-@jit
-def free_part(body, tau, table, kind, part, least, work, seat, units):
-    """Free the turns of a joint of several rates (``part`` 0), or the displacements (3) as turns.
-
-    ``tau``: of the turns or displacements; ``units``: where the units of the first rate are.
-    """
-    first = WHERE[kind, part]
-    if first >= 0 and WHERE[kind, part + 1] >= 0 and WHERE[kind, part + 2] >= 0:
-        J = mat.constants(table, seat + tab.ROTORS + first)
-        return free_all(body, tau, J, least, work, units + tab.RATE * first)
-    good = True
-    diagonal = body.A[0], body.A[3], body.A[5]
-    for k in range(3):
-        body = links.renamed(body)
-        j = WHERE[kind, part + k]
-        if j >= 0:
-            J = table[seat + tab.ROTORS + j]
-            body, rate = links.freed(body, tau[k], J)
-            good = good and above(rate.D, least) and above(rate.D, links.LOST * (diagonal[k] + J))
-            put_rate(rate, work, units + tab.RATE * j)
-    return body, good
-
-
 @step
 def nothing(zero):
     return Articulated((zero,) * 6, (zero,) * 9, (zero,) * 6, (zero,) * 3, (zero,) * 3)
 
 
 @jit
-def lost(body, size):
-    """Why there is no pivot: numbers of this ``size`` cancelled, or they overflowed."""
-    return body if above(math.inf + 0.0 * size, size) else tab.NOT_USABLE
-
-
-@inlined
-def free_single(body, tau, table, at, kind, least, work, row):
-    """U, D and u of a joint of one rate, I^a and p^a; whether D is not lost."""
-    pitch = table[at + tab.PITCH]
-    if TURNS[kind] == 0:
-        body = links.mirrored(body)
-    elif pitch != 0.0:
-        body = links.sheared(body, pitch)
-    body, rate = links.freed(body, tau, table[at + tab.ARMATURE])
-    put_rate(rate, work, row + tab.WRENCH)
-    if TURNS[kind] == 0:
-        body = links.mirrored(body)
-    elif pitch != 0.0:
-        body = links.sheared(body, -pitch)
-    return with_bias(body, work, row + tab.BIAS), above(rate.D, least)
-
-
-@inlined
-def single_inwards(table, n, i, body, work, row, zero):
-    """Xᵀ I^a X and Xᵀ p^a of a joint of one rate; the square of r."""
-    at = tab.LINK * i
-    body = screw_inwards(table, at, i, tab.angles(n) + i, body, work, row)
-    b = table[at + tab.ALONG_Y]
-    if b != 0.0:
-        body = links.slide(body, b)
-    body = links.renamed(body)
-    if tab.seated(table, n, i):
-        body = seated_inwards(table, tab.LINK * n + tab.FRAME * i, body)
-    return body, square_of_way(table, at, work, row, zero)
-
-
-@jit
 def inwards(table, tau, frame, work, zero):
     """I^A and p^A from tip to base; DONE, or why not, or the first body without pivot."""
-    n, _, nv, _ = tab.sizes(table, table.size)
+    n, _, nv, _ = sizes(table, table.size)
     body = nothing(zero)
     # Sizes of the numbers whose differences A and C are: rounding leaves EPS of them.
     size = weight = zero
     for i in range(n - 1, -1, -1):
-        kind, _, at_v, row = tab.place_of(table, n, i)
-        at, seat, single = tab.LINK * i, tab.LINK * n + tab.FRAME * i, RATES[kind] == 1
+        kind, _, at_v, row = record(table, n, i)
+        at, fixed, single = LINK * i, fixed_row(n, i), RATES[kind] == 1
         at_v += frame * nv
-        pushed = row + (tab.WRENCH if single else tab.PUSHED)
-        body, trace_A, trace_C = with_body(table, at, body, work, pushed)  # I^A, p^A
+        body, trace_A, trace_C = with_body(  # I^A, p^A
+            table, at, body, work, row + (WRENCH if single else PUSHED)
+        )
         least, least_C = 4.0 * EPS * (size + trace_A), 4.0 * EPS * (weight + trace_C)
         square, good, found = zero, True, True
         if single:
@@ -409,22 +467,27 @@ def inwards(table, tau, frame, work, zero):
             body, good = free_single(body, torque, table, at, kind, felt, work, row)
             if i > 0:
                 body, square = single_inwards(table, n, i, body, work, row, zero)
-        elif TURNS[kind] == 3 and SLIDES[kind] == 0 and table[at + tab.ARMATURE] == 0.0:
-            moment = three_of(tau, at_v, nv, kind, 0, zero)
+        elif TURNS[kind] == 3 and SLIDES[kind] == 0 and table[at + ARMATURE] == 0.0:
+            moment = three_of(tau, at_v, nv, kind, ANGULAR, zero)
             body, square, good = free_ball(body, moment, least, work, row)
         else:
-            units, moment = row + tab.SEVERAL, three_of(tau, at_v, nv, kind, 0, zero)
+            units, moment = row + SEVERAL, three_of(tau, at_v, nv, kind, ANGULAR, zero)
             if SLIDES[kind] > 0:
-                force, body = three_of(tau, at_v, nv, kind, 3, zero), links.mirrored(body)
-                body, good = free_part(body, force, table, kind, 3, least_C, work, seat, units)
-                body = links.mirrored(body)
-            body, found = free_part(body, moment, table, kind, 0, least, work, seat, units)
+                force = three_of(tau, at_v, nv, kind, LINEAR, zero)
+                body = inertia.mirrored(body)
+                body, good = free_half(
+                    body, force, table, kind, LINEAR, least_C, work, fixed, units
+                )
+                body = inertia.mirrored(body)
+            body, found = free_half(body, moment, table, kind, ANGULAR, least, work, fixed, units)
             if i > 0:
                 body, square = several_inwards(body, work, row)
         if not (good and found):
-            return lost(i, least + least_C)
+            # Numbers of this size cancelled, or they overflowed.
+            size = least + least_C
+            return i if above(math.inf + 0.0 * size, size) else NOT_USABLE
         size, weight = trace_A + square * trace_C, trace_C
-    return tab.DONE
+    return DONE
 
 
 # --- accelerations: a′, q̈, a (5.17) ---------------------------------------------------------------
@@ -434,8 +497,8 @@ def inwards(table, tau, frame, work, zero):
 def single_carried(table, at, turns, sines, spin, a, row, work):
     """a′ = X a + c of a body with a joint of one rate, but for the way along y."""
     like = a[0]
-    x, d = table[at + tab.ALONG_X], load(work, row + tab.SHIFTED, like)
-    cx, sx = table[at + tab.COS_X], table[at + tab.SIN_X]
+    x, d = table[at + ALONG_X], load(work, row + SHIFTED, like)
+    cx, sx = table[at + COS_X], table[at + SIN_X]
     c, s = load(work, turns, like), load(work, sines, like)
     a = (a[0], a[1] + x * spin[2], a[2] - x * spin[1])
     spin, a = after_x(spin, cx, sx), after_x(a, cx, sx)
@@ -449,10 +512,10 @@ def single_carried(table, at, turns, sines, spin, a, row, work):
 def several_carried(spin, a, work, row):
     """a′ = X a + c of a body with a joint of several rates."""
     like = a[0]
-    E, r = mat.load9(work, row, like), mat.load3(work, row + tab.ORIGIN, like)
+    E, r = mat.load9(work, row, like), mat.load3(work, row + WAY, like)
     a = mat.back(E, plus(a, fused_cross(spin, r)))
-    c = mat.load3(work, row + tab.CARRIED, like)
-    d = mat.load3(work, row + tab.CARRIED + 3, like)
+    c = mat.load3(work, row + CARRIED, like)
+    d = mat.load3(work, row + CARRIED + 3, like)
     return plus(mat.back(E, spin), c), plus(a, d)
 
 
@@ -465,9 +528,9 @@ def moves_freely(spin, a, at, work):
     """
     like = a[0]
     ux, uy, vx, vy, vz, drive = mat.load6(work, at, like)
-    held, share = load(work, at + tab.HELD, like), load(work, at + tab.SHARE, like)
+    rotor, share = load(work, at + ROTOR, like), load(work, at + SHARE, like)
     z = drive - (ux * spin[0] + uy * spin[1]) - (vx * a[0] + vy * a[1] + vz * a[2])
-    return (spin[0], spin[1], z + held * spin[2]), a, z - share * spin[2]
+    return (spin[0], spin[1], z + rotor * spin[2]), a, z - share * spin[2]
 
 
 @step
@@ -476,26 +539,13 @@ def renamed_back(spin, a):
     return (spin[2], spin[0], spin[1]), (a[2], a[0], a[1])
 
 
-@step
-def all_move(spin, a, units, work, qdd, first, stride):
-    """Motion with that of turns about z, y and x, each of which has the name z in its turn."""
-    for j in (2, 1, 0):
-        spin, a, acceleration = moves_freely(spin, a, units + tab.RATE * j, work)
-        put(qdd, first + j, stride, acceleration)
-        spin, a = renamed_back(spin, a)
-    return spin, a
-
-
 @jit
-def part_moves(spin, a, kind, part, units, work, qdd, first, stride):
-    """Motion with that of turns (``part`` 0), or of displacements (3) if both are swapped."""
-    j = WHERE[kind, part]
-    if j >= 0 and WHERE[kind, part + 1] >= 0 and WHERE[kind, part + 2] >= 0:
-        return all_move(spin, a, units + tab.RATE * j, work, qdd, first + j, stride)
+def half_moves(spin, a, kind, half, units, work, qdd, first, stride):
+    """Motion with that of turns (`ANGULAR`), or of slides (`LINEAR`) if both are swapped."""
     for k in range(2, -1, -1):
-        j = WHERE[kind, part + k]
+        j = WHERE[kind, half + k]
         if j >= 0:
-            spin, a, acceleration = moves_freely(spin, a, units + tab.RATE * j, work)
+            spin, a, acceleration = moves_freely(spin, a, units + RATE * j, work)
             put(qdd, first + j, stride, acceleration)
         spin, a = renamed_back(spin, a)
     return spin, a
@@ -504,35 +554,35 @@ def part_moves(spin, a, kind, part, units, work, qdd, first, stride):
 @jit
 def accelerations(table, qd, loads, frame, work, qdd, zero):
     """Joint accelerations from base to tip; whether all are finite."""
-    n, _, nv, _ = tab.sizes(table, table.size)
-    m = tab.angles(n)
+    n, _, nv, _ = sizes(table, table.size)
+    m = angles(n)
     spin = (zero, zero, zero)
     a = (zero - loads[0], zero - loads[1], zero - loads[2])  # gravity: the base rises
     total = zero
     for i in range(n):
-        kind, _, first, row = tab.place_of(table, n, i)
-        at, seat = tab.LINK * i, tab.LINK * n + tab.FRAME * i
+        kind, _, first, row = record(table, n, i)
+        at, fixed = LINK * i, fixed_row(n, i)
         first += frame * nv
         if RATES[kind] == 1:
-            if tab.seated(table, n, i):
-                spin, a = in_joint_axes(table, seat, spin), in_joint_axes(table, seat, a)
-            y, pitch = table[at + tab.ALONG_Y], table[at + tab.PITCH]
+            if on_user_axes(table, n, i):
+                spin, a = in_joint_axes(table, fixed, spin), in_joint_axes(table, fixed, a)
+            y, pitch = table[at + ALONG_Y], table[at + PITCH]
             if y != 0.0:
                 a = (a[0] - y * spin[2], a[1], a[2] + y * spin[0])
             spin, a = single_carried(table, at, i, m + i, spin, a, row, work)  # a′
             if TURNS[kind] == 0:
-                a, spin, acceleration = moves_freely(a, spin, row + tab.WRENCH, work)
+                a, spin, acceleration = moves_freely(a, spin, row + WRENCH, work)
             else:
                 a = (a[0], a[1], a[2] - pitch * spin[2])
-                spin, a, acceleration = moves_freely(spin, a, row + tab.WRENCH, work)
+                spin, a, acceleration = moves_freely(spin, a, row + WRENCH, work)
                 a = (a[0], a[1], a[2] + pitch * spin[2])
             put(qdd, first, nv, acceleration)
             total = total + 0.0 * acceleration
         else:
-            spin, a = several_carried(spin, a, work, row)
-            units = row + tab.SEVERAL
-            spin, a = part_moves(spin, a, kind, 0, units, work, qdd, first, nv)
+            spin, a = several_carried(spin, a, work, row)  # a′
+            units = row + SEVERAL
+            spin, a = half_moves(spin, a, kind, ANGULAR, units, work, qdd, first, nv)
             if SLIDES[kind] > 0:
-                a, spin = part_moves(a, spin, kind, 3, units, work, qdd, first, nv)
+                a, spin = half_moves(a, spin, kind, LINEAR, units, work, qdd, first, nv)
             total = total + checked((*spin, *a))
     return above(1.0 + zero, total)

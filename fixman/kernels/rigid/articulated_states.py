@@ -1,6 +1,6 @@
 """Drivers of the articulated body: one state, many of them, and pivots alone.
 
-Tables as in `articulated_tables`.
+``table`` as in `articulated_body`.
 """
 
 from __future__ import annotations
@@ -13,17 +13,8 @@ import numpy as np
 from fixman.kernels import jit
 from fixman.kernels.compiler.internals import types
 from fixman.kernels.compiler.lanes import LANES, eight
-from fixman.kernels.rigid.articulated_body import accelerations, inwards, outwards
-from fixman.kernels.rigid.articulated_tables import (
-    DONE,
-    NOT_USABLE,
-    PIVOT,
-    RATE,
-    WRONG_SIZE,
-    first_units,
-    place_of,
-    sizes,
-)
+from fixman.kernels.rigid import articulated_body as bodies
+from fixman.kernels.rigid.articulated_body import DONE, NOT_USABLE, PIVOT, RATE, WRONG_SIZE, sizes
 from fixman.kernels.rigid.joints import AXES, RATES
 
 
@@ -37,12 +28,13 @@ def state(table, q, qd, tau, loads, qdd, room):
     if q.size != nq or qd.size != nv or tau.size != nv:
         return WRONG_SIZE
     work = np.empty(units) if room is None else room
-    if not outwards(table, q, qd, loads, 0, work, 0.0):
+    if not bodies.outwards(table, q, qd, loads, 0, work, 0.0):
         return NOT_USABLE
-    body = inwards(table, tau, 0, work, 0.0)
+    body = bodies.inwards(table, tau, 0, work, 0.0)
     if body != DONE:
         return body
-    return DONE if accelerations(table, qd, loads, 0, work, qdd, 0.0) else NOT_USABLE
+    good = bodies.accelerations(table, qd, loads, 0, work, qdd, 0.0)
+    return DONE if good else NOT_USABLE
 
 
 @jit
@@ -77,12 +69,12 @@ def states(table, q, qd, tau, loads, first, last, qdd, room):
     work = room[skip:]
     for begin in range(first, last, LANES):
         frame = min(begin, last - LANES)
-        if not outwards(table, q, qd, loads, frame, work, zero):
+        if not bodies.outwards(table, q, qd, loads, frame, work, zero):
             return frame, NOT_USABLE
-        body = inwards(table, tau, frame, work, zero)
+        body = bodies.inwards(table, tau, frame, work, zero)
         if body != DONE:
             return frame, body
-        if not accelerations(table, qd, loads, frame, work, qdd, zero):
+        if not bodies.accelerations(table, qd, loads, frame, work, qdd, zero):
             return frame, NOT_USABLE
     if few:
         for k in range(answers.size):
@@ -102,19 +94,20 @@ def pivots(table, q, starts, out):
     none = np.zeros(3)
     work = np.empty(units)
     for frame in range(count):
-        if not outwards(table, q, still, none, frame, work, 0.0):
+        if not bodies.outwards(table, q, still, none, frame, work, 0.0):
             return frame, NOT_USABLE
-        body = inwards(table, still, frame, work, 0.0)
+        body = bodies.inwards(table, still, frame, work, 0.0)
         if body != DONE:
             return frame, body
         for i in range(n):
-            kind, _, _, row = place_of(table, n, i)
-            put_block(kind, first_units(kind, row), work, out, starts[n] * frame + starts[i])
+            kind, _, _, row = bodies.record(table, n, i)
+            to = starts[n] * frame + starts[i]
+            put_block(kind, bodies.first_units(kind, row), work, out, to)
     return DONE, DONE
 
 
 @jit
-def share_of(kind, j, k, units, work):
+def factor_entry(kind, j, k, units, work):
     """L_jk of D_i = L D Lᵀ: what U_k/D_k has along the axis of rate j > k, and 1 of j = k.
 
     It is found by the names x, y, z that the axes had when rate k was freed, about z.
@@ -122,8 +115,8 @@ def share_of(kind, j, k, units, work):
     if j == k:
         return 1.0
     at, axis, other = units + RATE * k, AXES[kind, k], AXES[kind, j]
-    place = (other - axis - 1) % 3  # 0 and 1 are the x and y of then, 2 is its z
-    return work[at + (place if other // 3 == axis // 3 else 2 + place)]
+    name = (other - axis - 1) % 3  # 0 and 1 are the x and y of then, 2 is its z
+    return work[at + (name if other // 3 == axis // 3 else 2 + name)]
 
 
 @jit
@@ -134,7 +127,7 @@ def put_block(kind, units, work, out, to):
         for c in range(f):
             total = 0.0
             for k in range(min(r, c) + 1):
-                x, y = share_of(kind, r, k, units, work), share_of(kind, c, k, units, work)
+                x, y = factor_entry(kind, r, k, units, work), factor_entry(kind, c, k, units, work)
                 total += x * y * work[units + RATE * k + PIVOT]
             out[to + f * r + c] = total
 
@@ -145,16 +138,17 @@ FLOATS = types.Array(types.float64, 1, "C")
 @cache
 def only_state(roomy: bool) -> Any:
     """Return `state`, ``roomy`` or not, for its arrays alone: others are refused by a TypeError."""
-    only = jit(state.py_func)
-    only.compile((*(FLOATS,) * 6, FLOATS if roomy else types.none))
-    only.disable_compile()
-    return only
+    return _only(state, *(FLOATS,) * 6, FLOATS if roomy else types.none)
 
 
 @cache
 def only_states() -> Any:
     """Return `states`, as `only_state` does."""
-    only = jit(states.py_func)
-    only.compile((*(FLOATS,) * 5, types.int64, types.int64, FLOATS, FLOATS))
+    return _only(states, *(FLOATS,) * 5, types.int64, types.int64, FLOATS, FLOATS)
+
+
+def _only(kernel: Any, *signature: Any) -> Any:
+    only = jit(kernel.py_func)
+    only.compile(signature)
     only.disable_compile()
     return only

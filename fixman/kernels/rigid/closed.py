@@ -29,12 +29,9 @@ from fixman.kernels.algebra.triples import back, constants, load6, load9, matrix
 from fixman.kernels.algebra.vectors import fused_cross, fused_dot, minus, plus, scaled
 from fixman.kernels.compiler.lanes import LANES, eight, lane, load, part, root, store
 from fixman.kernels.compiler.steps import step
-from fixman.kernels.rigid import articulated_tables as tables
+from fixman.kernels.rigid import articulated_body as tables
 from fixman.kernels.rigid import ends
-from fixman.kernels.rigid.articulated_body import accelerations
-from fixman.kernels.rigid.articulated_body import inwards as inertias
-from fixman.kernels.rigid.articulated_body import outwards as velocities
-from fixman.kernels.rigid.articulated_tables import DONE, NOT_USABLE, place_of, sizes
+from fixman.kernels.rigid.articulated_body import DONE, NOT_USABLE, record, sizes
 from fixman.kernels.rigid.ends import Room, clear, cut
 from fixman.kernels.rigid.joints import RATES, SLIDES, TURNS, WHERE
 
@@ -91,7 +88,7 @@ def innovation(n, f, pull, work, at):
     """ε of a rate that turns about z, what the body hands on, and the rate's part of (5)."""
     ux, uy, vx, vy, vz, drive = load6(work, at, 0.0)
     ε = n[2]
-    n = n[0] - ux * ε, n[1] - uy * ε, work[at + tables.HELD] * ε
+    n = n[0] - ux * ε, n[1] - uy * ε, work[at + tables.ROTOR] * ε
     return n, (f[0] - vx * ε, f[1] - vy * ε, f[2] - vz * ε), pull + drive * ε, ε
 
 
@@ -125,7 +122,7 @@ def bias_felt(n, f, work, row):
 @step
 def several_inwards(work, row, n, f, pull):
     """z_iᵀ c_i of a joint of several rates, and wrenches on the body before."""
-    E, r = load9(work, row, 0.0), constants(work, row + tables.ORIGIN)
+    E, r = load9(work, row, 0.0), constants(work, row + tables.WAY)
     c = load6(work, row + tables.CARRIED, 0.0)
     pull = pull + (fused_dot(c[:3], n) + fused_dot(c[3:], f))
     f = times(E, f)
@@ -157,8 +154,8 @@ def columns_inwards(table, own, on, columns, first, room, work, E):
             left -= 1
             put_wrenches(table, columns, first, on[left], room)
             n, f = with_wrenches(n, f, room.W)
-        kind, _, to, row = place_of(own, n_bodies, i)
-        at, seat = tables.LINK * i, tables.LINK * n_bodies + tables.FRAME * i
+        kind, _, to, row = record(own, n_bodies, i)
+        at, fixed = tables.LINK * i, tables.fixed_row(n_bodies, i)
         if RATES[kind] == 1:
             units, pitch = row + tables.WRENCH, own[at + tables.PITCH]
             if TURNS[kind] == 0:
@@ -170,8 +167,8 @@ def columns_inwards(table, own, on, columns, first, room, work, E):
             store(E, to, ε * (1.0 / math.sqrt(work[units + tables.PIVOT])))
             pull = pull + bias_felt(n, f, work, row)
             n, f = screw_inwards(own, at, work[i], work[m + i], work[row + tables.SHIFTED], n, f)
-            if tables.seated(own, n_bodies, i):
-                R = matrix(own, seat + tables.JOINT)
+            if tables.on_user_axes(own, n_bodies, i):
+                R = matrix(own, fixed + tables.AXES)
                 n, f = times(R, n), times(R, f)
         else:
             if SLIDES[kind] > 0:
@@ -219,11 +216,11 @@ def hold(own, work):
     """Let joints be held, of inertia one: innovations then are those columns of Aᵀ, Λ⁻¹ = A Aᵀ."""
     n, _, _, _ = sizes(own, own.size)
     for i in range(n):
-        kind, _, _, row = place_of(own, n, i)
+        kind, _, _, row = record(own, n, i)
         units = tables.first_units(kind, row)
         clear(part(work, units, tables.RATE * RATES[kind], 0.0))
         for at in range(units, units + tables.RATE * RATES[kind], tables.RATE):
-            work[at + tables.PIVOT] = work[at + tables.HELD] = 1.0
+            work[at + tables.PIVOT] = work[at + tables.ROTOR] = 1.0
 
 
 @inlined
@@ -237,7 +234,7 @@ def respond(table, tau, loads, holding, room):
         on = cut(table.on, chain, ends.END)
         if holding:
             hold(own, work)
-        elif inertias(own, cut(tau, chain, ends.RATE), 0, work, 0.0) != DONE:
+        elif tables.inwards(own, cut(tau, chain, ends.RATE), 0, work, 0.0) != DONE:
             return LOST
         columns = table.columns[chain[ends.COLUMN] : chain[ends.COLUMN] + chain[ends.COLUMN + 1]]
         n, _, _, _ = sizes(own, own.size)
@@ -250,7 +247,7 @@ def respond(table, tau, loads, holding, room):
             for k in range(min(LANES, columns.shape[0] - first)):
                 if columns[first + k, 0] < room.gap.size:
                     room.pull[columns[first + k, 0]] += lane(pull, k)  # (5)
-            _, _, rates, _ = place_of(own, n, columns[first, 1] + 1)
+            _, _, rates, _ = record(own, n, columns[first, 1] + 1)
             for other in range(0, first + 1, LANES):
                 theirs = part(E, other // LANES * length, length, 0.0)
                 products_of(mine, theirs, rates, room.products)
@@ -327,7 +324,7 @@ def push_chain(table, chain, own, work, room):
                 f[k] = room.f[columns[first + k, 0]]
         mine, pushes = part(E, first // LANES * length, length, 0.0), load(f, 0, eight(0.0))
         for i in range(columns[first, 1] + 1):
-            kind, _, to, row = place_of(own, n, i)
+            kind, _, to, row = record(own, n, i)
             units = tables.first_units(kind, row)
             for j in range(RATES[kind]):
                 push(mine, to + j, pushes, work, units + tables.RATE * j)
@@ -384,7 +381,7 @@ def look(table, state, moving, shorter, room):
         chain = table.chains[c]
         own, work = cut(table.screws, chain, ends.SCREW), cut(room.work, chain, ends.UNIT)
         x, v = cut(q, chain, ends.COORDINATE), cut(moving, chain, ends.RATE)
-        if not velocities(own, x, v, loads_of(loads, chain, many), 0, work, 0.0):
+        if not tables.outwards(own, x, v, loads_of(loads, chain, many), 0, work, 0.0):
             return -1.0
         v = cut(qd, chain, ends.RATE)
         fastest = max(fastest, ends.place_ends(table, chain, own, v, shorter, work, room.motion))
@@ -401,7 +398,7 @@ def closed_rates(table, moving, loads, room, out):
         own, work = cut(table.screws, chain, ends.SCREW), cut(room.work, chain, ends.UNIT)
         push_chain(table, chain, own, work, room)
         v, to = cut(moving, chain, ends.RATE), cut(out, chain, ends.RATE)
-        good = accelerations(own, v, loads_of(loads, chain, many), 0, work, to, 0.0) and good
+        good = tables.accelerations(own, v, loads_of(loads, chain, many), 0, work, to, 0.0) and good
     return good
 
 
@@ -414,7 +411,7 @@ def log_pivots(table, room):
         work = cut(room.work, table.chains[c], ends.UNIT)
         n, _, _, _ = sizes(own, own.size)
         for i in range(n):
-            kind, _, _, row = place_of(own, n, i)
+            kind, _, _, row = record(own, n, i)
             units = tables.first_units(kind, row)
             for j in range(RATES[kind]):
                 total += math.log(work[units + tables.RATE * j + tables.PIVOT])

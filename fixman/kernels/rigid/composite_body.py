@@ -14,6 +14,7 @@ from fixman.kernels.algebra.triples import across, back, entries, put_entries, s
 from fixman.kernels.algebra.vectors import fused_cross, fused_dot, minus, plus, scaled
 from fixman.kernels.compiler.steps import step
 from fixman.kernels.rigid import links as link
+from fixman.kernels.rigid.articulated_inertia import LOST
 from fixman.kernels.rigid.joints import RATES, axis, component, joint_twist
 
 
@@ -28,9 +29,9 @@ def deviation(s, u, v):
 @step
 def joined(links, X, i, share, M):
     """Body i and the composite body after it, which has ``share`` of the mass of both."""
-    R, own = link.rotation_tuple(X, i + 1), entries(links, i, 13)
+    R, own = link.nine(X, i + 1, 0), entries(links, i, 13)
     d = minus(plus(entries(X, i + 1, 9), times(R, entries(M, i + 1, 1))), own)
-    inertia = summed(link.rows(links, i, 16), turned(R, link.rows(M, i + 1, 4)))
+    inertia = summed(link.nine(links, i, 16), turned(R, link.nine(M, i + 1, 4)))
     put_entries(M, i, 1, plus(own, scaled(share, d)))
     put_entries(M, i, 4, summed(inertia, deviation(share * links[i, 12], d, d)))
 
@@ -53,7 +54,7 @@ def momentum(M, i, angular, linear):
     """M̃_i times a twist or its rate: moment about the origin, and force."""
     m, c = M[i, 0], entries(M, i, 1)
     f = scaled(m, plus(linear, fused_cross(angular, c)))
-    return plus(times(link.rows(M, i, 4), angular), fused_cross(c, f)), f
+    return plus(times(link.nine(M, i, 4), angular), fused_cross(c, f)), f
 
 
 @jit
@@ -83,7 +84,7 @@ def inertia_frames(kinds, links, q, out):
     M = np.empty((n, 13))
     for frame in range(out.shape[0]):
         A = out[frame]
-        if not link.place(q[frame], kinds, links, X):
+        if not link.transforms(q[frame], kinds, links, X):
             return frame * (n + 1) + n
         compose(links, X, M)
         check = link.not_a_number(q[frame])  # not every coordinate has a part in I
@@ -111,7 +112,7 @@ def rates(kinds, links, qd, X, V):
     at = 0
     for i in range(kinds.size):
         turn, slide = joint_twist(kinds[i], links[i, link.PITCH], qd, at)
-        R = link.rotation_tuple(X, i)
+        R = link.nine(X, i, 0)
         velocity = plus(fused_cross(ω, entries(X, i, 9)), times(R, slide))
         ω = plus(back(R, ω), turn)
         put_entries(V, i, 0, ω)
@@ -123,7 +124,7 @@ def rates(kinds, links, qd, X, V):
 def own_rates(links, i, V, s):
     """Ḣ and Z of body i alone, its I taken as I + s tr I."""
     ω, c = entries(V, i, 0), entries(links, i, 13)
-    ċ, inertia = fused_cross(ω, c), link.rows(links, i, 16)
+    ċ, inertia = fused_cross(ω, c), link.nine(links, i, 16)
     s = s * (inertia[0] + inertia[4] + inertia[8])
     shifted = tuple(inertia[k] + s if k % 4 == 0 else inertia[k] for k in range(9))
     m = links[i, 12]
@@ -134,9 +135,9 @@ def own_rates(links, i, V, s):
 def with_rates(X, i, M, V, Y, own):
     """ḣ and Z of a composite body: ``own`` of its first body, and those of body i and beyond."""
     ḣ, Z = own
-    R, m, v = link.rotation_tuple(X, i), M[i, 0], entries(V, i, 3)
+    R, m, v = link.nine(X, i, 0), M[i, 0], entries(V, i, 3)
     s, moved = entries(X, i, 9), times(R, entries(Y, i, 0))
-    Z = summed(Z, turned(R, link.rows(Y, i, 3)))
+    Z = summed(Z, turned(R, link.nine(Y, i, 3)))
     Z = summed(Z, deviation(m, v, plus(s, times(R, entries(M, i, 1)))))
     return plus(ḣ, plus(moved, scaled(m, v))), summed(Z, deviation(1.0, moved, s))
 
@@ -160,7 +161,7 @@ def compose_rates(links, X, M, V, s, Y):
 @step
 def carried_rates(X, V, i, w, dw, du):
     """B_ij p_j of the next body, and its rate."""
-    R = link.rotation_tuple(X, i)
+    R = link.nine(X, i, 0)
     du = plus(du, plus(fused_cross(dw, entries(X, i, 9)), fused_cross(w, entries(V, i, 3))))
     return back(R, w), back(R, dw), back(R, du)
 
@@ -169,7 +170,7 @@ def carried_rates(X, V, i, w, dw, du):
 def convected(M, Y, i, w, dw, du):
     """M̃_i (B_ij p_j)˙ + Y_i B_ij p_j."""
     n, f = momentum(M, i, dw, du)
-    return plus(n, times(link.rows(Y, i, 3), w)), plus(f, fused_cross(w, entries(Y, i, 0)))
+    return plus(n, times(link.nine(Y, i, 3), w)), plus(f, fused_cross(w, entries(Y, i, 0)))
 
 
 @jit
@@ -182,7 +183,7 @@ def convective_frames(kinds, links, q, qd, christoffel, out):
     Y = np.empty((n, 12))
     for frame in range(out.shape[0]):
         A = out[frame]
-        if not link.place(q[frame], kinds, links, X):
+        if not link.transforms(q[frame], kinds, links, X):
             return frame * (n + 1) + n
         compose(links, X, M)
         rates(kinds, links, qd[frame], X, V)
@@ -220,7 +221,7 @@ def substitute(L, A, b):
     for frame in range(b.shape[0]):
         x = b[frame]
         for k in range(nv):
-            if not L[frame, k, k] ** 2 > link.LOST * A[frame, k, k]:  # NaN fails too
+            if not L[frame, k, k] ** 2 > LOST * A[frame, k, k]:  # NaN fails too
                 return frame * nv + k
             for j in range(k):
                 x[k] -= L[frame, k, j] * x[j]

@@ -27,11 +27,9 @@ from fixman.kernels.algebra.triples import (
 from fixman.kernels.algebra.vectors import fused_cross, fused_dot, minus, plus, scaled
 from fixman.kernels.compiler.lanes import part
 from fixman.kernels.compiler.steps import step
-from fixman.kernels.rigid import articulated_tables as tables
-from fixman.kernels.rigid.articulated_body import after_x, after_z
-from fixman.kernels.rigid.articulated_tables import place_of, sizes
-from fixman.kernels.rigid.joints import RATES, joint_twist
-from fixman.kernels.rigid.kinematics import BASE, moving
+from fixman.kernels.rigid import articulated_body as tables
+from fixman.kernels.rigid.articulated_body import after_x, after_z, record, sizes
+from fixman.kernels.rigid.joints import RATES, UNTURNED, joint_twist
 
 NO_TURNS, ALL_TURNS = -1, -2
 NONE = (0.0, 0.0, 0.0)
@@ -127,24 +125,24 @@ def place_ends(table, chain, own, rates, shorter, work, motion):
     n, _, _, _ = sizes(own, own.size)
     fastest = 0.0
     m, on, seen = tables.angles(n), cut(table.on, chain, END), 0
-    R, x, ω, v = BASE, NONE, NONE, NONE
+    R, x, ω, v = UNTURNED, NONE, NONE, NONE
     for i in range(n):
         if seen == on.size:
             break
-        kind, _, to, row = place_of(own, n, i)
+        kind, _, to, row = record(own, n, i)
         if RATES[kind] == 1:
-            way, seat = NONE, tables.LINK * n + tables.FRAME * i
-            if tables.seated(own, n, i):
-                way = times(R, constants(own, seat + tables.PLACE))
-                R = product(R, matrix(own, seat + tables.JOINT))
+            way, fixed = NONE, tables.fixed_row(n, i)
+            if tables.on_user_axes(own, n, i):
+                way = times(R, constants(own, fixed + tables.ORIGIN))
+                R = product(R, matrix(own, fixed + tables.AXES))
             R, way = along_screw(
                 own, tables.LINK * i, work[i], work[m + i], work[row + tables.SHIFTED], R, way
             )
         else:
-            way, R = times(R, constants(work, row + tables.ORIGIN)), product(R, matrix(work, row))
+            way, R = times(R, constants(work, row + tables.WAY)), product(R, matrix(work, row))
         turn, slide = joint_twist(kind, own[tables.LINK * i + tables.PITCH], rates, to)
-        turn, slide, v = moving(R, way, ω, v, turn, slide)
-        x, ω = plus(x, way), plus(ω, turn)
+        x, v = plus(x, way), plus(plus(v, fused_cross(ω, way)), times(R, slide))
+        ω = plus(ω, times(R, turn))
         for k in range(3):
             fastest = max(fastest, abs(ω[k]), abs(v[k]) * shorter)
         while seen < on.size and table.bodies[on[seen]] == i:
@@ -164,7 +162,7 @@ def place_base(table, loads, motion):
     """Ends on the base, which rises where the bodies have no weight."""
     for end in range(table.bodies.size):
         if table.bodies[end] < 0:
-            placed = (*BASE, *NONE, *NONE, *NONE, *rising(loads, 0.0))
+            placed = (*UNTURNED, *NONE, *NONE, *NONE, *rising(loads, 0.0))
             store_all(motion, PLACED * end, placed)
 
 

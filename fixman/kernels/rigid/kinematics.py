@@ -4,11 +4,12 @@
 base, x its origin; [ω; v] its twist, of which v is the velocity of that origin.  A body and a
 ``point (3,)`` of it, in its frame, stand for the frame that is fixed there with the base's axes.
 
-Kernels return (n + 1) times the first frame without an answer, plus n where something is not
-finite or the body whose pivot is lost; or -1.
+Kernels return −1, or the first frame with a number that is not finite, times (n + 1), plus n.
 """
 
 from __future__ import annotations
+
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,34 +18,38 @@ from fixman.kernels.algebra.triples import back, constants, entries, product, pu
 from fixman.kernels.algebra.vectors import fused_cross, fused_dot, minus, plus, scaled
 from fixman.kernels.compiler.steps import step
 from fixman.kernels.rigid import joints as joint
-from fixman.kernels.rigid.links import PITCH, not_a_number, place, rotation_tuple, rows
+from fixman.kernels.rigid.joints import RATES, UNTURNED, ZERO, joint_twist
+from fixman.kernels.rigid.links import PITCH, nine, not_a_number, transforms
 from fixman.kernels.rigid.newton_euler import moved
-from fixman.kernels.rigid.spatial_operators import (
-    filter_sweep,
-    move_freely,
-    put_twist,
-    seen_from,
-    transpose,
-)
 
-ORIGIN = (0.0, 0.0, 0.0)
-BASE = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)  # axes of the base
+# --- motion from body to body ---------------------------------------------------------------------
 
 
-# --- frames, and motion at a point ----------------------------------------------------------------
+class Motion(NamedTuple):
+    """Motion of a body's frame in the axes of the base: v and a of its origin."""
+
+    R: Any
+    x: Any
+    ω: Any
+    v: Any
+    dω: Any
+    a: Any
 
 
-@step
-def next_body(X, i, R):
-    """R of body i from that of the body before, and the way from that one's origin to its own."""
-    return product(R, rotation_tuple(X, i)), times(R, entries(X, i, 9))
+BASE = Motion(UNTURNED, ZERO, ZERO, ZERO, ZERO, ZERO)
+STILL = ZERO, ZERO  # a joint's S θ̇ or S θ̈
 
 
 @step
-def moving(R, r, ω, v, turn, slide):
-    """Return the joint's turning and sliding in the axes of the base, and v of the next body."""
-    turn, slide = times(R, turn), times(R, slide)
-    return turn, slide, plus(plus(v, fused_cross(ω, r)), slide)
+def next_body(X, i, m, rates, accelerations):
+    """Motion of body i, from that of the body before and S θ̇ and S θ̈ of its joint."""
+    R, r = product(m.R, nine(X, i, 0)), times(m.R, entries(X, i, 9))
+    turn, slide = times(R, rates[0]), times(R, rates[1])
+    a = plus(m.a, plus(fused_cross(m.dω, r), fused_cross(m.ω, fused_cross(m.ω, r))))
+    v = plus(plus(m.v, fused_cross(m.ω, r)), slide)
+    ω, dω, a = moved(m.ω, m.dω, a, turn, slide)
+    turn, slide = times(R, accelerations[0]), times(R, accelerations[1])
+    return Motion(R, plus(m.x, r), ω, v, plus(dω, turn), plus(a, slide))
 
 
 @step
@@ -61,28 +66,23 @@ def body_frames(kinds, links, q, qd, R, x, V):
     n = kinds.size
     X = np.empty((n, 12))
     for frame in range(q.shape[0]):
-        if not place(q[frame], kinds, links, X):
+        if not transforms(q[frame], kinds, links, X):
             return frame * (n + 1) + n
         rotations, origins = R[frame], x[frame]
-        turned, origin, ω, v = BASE, ORIGIN, ORIGIN, ORIGIN
-        check = not_a_number(q[frame])
+        m, twist, check, at = BASE, STILL, 0.0, 0
         if qd is not None:
             rates, twists = qd[frame], V[frame]
             check += not_a_number(rates)
-        at = 0
         for i in range(n):
-            turned, r = next_body(X, i, turned)
-            origin = plus(origin, r)
-            put_entries(rotations, i, 0, turned)
-            put_entries(origins, i, 0, origin)
             if qd is not None:
-                turn, slide = joint.joint_twist(kinds[i], links[i, PITCH], rates, at)
-                turn, slide, v = moving(turned, r, ω, v, turn, slide)
-                ω = plus(ω, turn)
-                put_entries(twists, i, 0, v)
-                put_entries(twists, i, 3, ω)
-                at += joint.RATES[kinds[i]]
-            check += 0.0 * (total(origin, ω) + total(v, ORIGIN))
+                twist = joint_twist(kinds[i], links[i, PITCH], rates, at)
+                at += RATES[kinds[i]]
+            m = next_body(X, i, m, twist, STILL)
+            put_entries(rotations, i, 0, m.R)
+            put_entries(origins, i, 0, m.x)
+            if qd is not None:
+                put_entries(twists, i, 0, (*m.v, *m.ω))
+            check += 0.0 * (total(m.x, m.ω) + total(m.v, ZERO))
         if check != 0.0:  # NaN
             return frame * (n + 1) + n
     return -1
@@ -98,32 +98,24 @@ def point_frames(kinds, links, motion, body, point, out):
     q, qd, qdd = motion
     X = np.empty((n, 12))
     for frame in range(q.shape[0]):
-        if not place(q[frame], kinds, links, X):
+        if not transforms(q[frame], kinds, links, X):
             return frame * (n + 1) + n
         rates, accelerations = qd[frame], qdd[frame]
-        # numbers beyond the body, or with no part in the answer, must be finite too
-        check = not_a_number(q[frame]) + not_a_number(rates) + not_a_number(accelerations)
-        R, x, ω, v, dω, a = BASE, ORIGIN, ORIGIN, ORIGIN, ORIGIN, ORIGIN
-        at = 0
+        # numbers beyond the body must be finite too
+        check = not_a_number(rates) + not_a_number(accelerations)
+        m, at = BASE, 0
         for i in range(body + 1):
-            R, r = next_body(X, i, R)
-            x = plus(x, r)
-            a = plus(a, plus(fused_cross(dω, r), fused_cross(ω, fused_cross(ω, r))))
-            turn, slide = joint.joint_twist(kinds[i], links[i, PITCH], rates, at)
-            turn, slide, v = moving(R, r, ω, v, turn, slide)
-            ω, dω, a = moved(ω, dω, a, turn, slide)
-            turn, slide = joint.joint_twist(kinds[i], links[i, PITCH], accelerations, at)
-            dω, a = plus(dω, times(R, turn)), plus(a, times(R, slide))
-            at += joint.RATES[kinds[i]]
-        p = times(R, constants(point, 0))
-        put_entries(out, frame, 0, plus(x, p))
+            twist = joint_twist(kinds[i], links[i, PITCH], rates, at)
+            change = joint_twist(kinds[i], links[i, PITCH], accelerations, at)
+            m = next_body(X, i, m, twist, change)
+            at += RATES[kinds[i]]
+        p = times(m.R, constants(point, 0))
+        put_entries(out, frame, 0, plus(m.x, p))
         if out.shape[1] > 3:
-            put_entries(out, frame, 3, plus(v, fused_cross(ω, p)))
-            put_entries(out, frame, 6, ω)
+            put_entries(out, frame, 3, (*plus(m.v, fused_cross(m.ω, p)), *m.ω))
         if out.shape[1] > 9:
-            a = plus(a, plus(fused_cross(dω, p), fused_cross(ω, fused_cross(ω, p))))
-            put_entries(out, frame, 9, a)
-            put_entries(out, frame, 12, dω)
+            a = plus(fused_cross(m.dω, p), fused_cross(m.ω, fused_cross(m.ω, p)))
+            put_entries(out, frame, 9, (*plus(m.a, a), *m.dω))
         if check + not_a_number(out[frame]) != 0.0:
             return frame * (n + 1) + n
     return -1
@@ -132,7 +124,7 @@ def point_frames(kinds, links, motion, body, point, out):
 @step
 def column(X, i, p, e, s):
     """Velocity at p, and angular velocity, by the direction [e; s] of joint i."""
-    R = rotation_tuple(X, i)
+    R = nine(X, i, 0)
     e = times(R, e)
     return plus(times(R, s), fused_cross(e, minus(p, entries(X, i, 9)))), e
 
@@ -143,20 +135,17 @@ def jacobian_frames(kinds, links, q, body, point, out):
     n = kinds.size
     X = np.empty((n, 12))
     for frame in range(q.shape[0]):
-        if not place(q[frame], kinds, links, X):
+        if not transforms(q[frame], kinds, links, X):
             return frame * (n + 1) + n
-        R, x = BASE, ORIGIN
+        m = BASE
         for i in range(body + 1):
-            R, r = next_body(X, i, R)
-            x = plus(x, r)
-            put_entries(X, i, 0, R)  # in the base now
-            put_entries(X, i, 9, x)
+            m = next_body(X, i, m, STILL, STILL)
+            put_entries(X, i, 0, (*m.R, *m.x))  # in the base now
         J = out[frame]
-        p = plus(x, times(R, constants(point, 0)))
-        check = not_a_number(q[frame])  # not every coordinate has a part in J
-        at = 0
+        p = plus(m.x, times(m.R, constants(point, 0)))
+        check, at = 0.0, 0
         for i in range(body + 1):
-            for j in range(joint.RATES[kinds[i]]):
+            for j in range(RATES[kinds[i]]):
                 e, s = joint.axis(kinds[i], links[i, PITCH], j)
                 v, ω = column(X, i, p, e, s)
                 for k in range(3):
@@ -184,7 +173,7 @@ def joining(links, i, m, R, c, v, L, ω, own):
     mass = links[i, 12]
     share = mass / (m + mass + 1e-300)  # none of no mass
     both = m * share
-    spin = times(R, times(rows(links, i, 16), back(R, ω)))
+    spin = times(R, times(nine(links, i, 16), back(R, ω)))
     L = plus(plus(L, spin), scaled(both, fused_cross(d, u)))
     T = 0.5 * (both * fused_dot(u, u) + fused_dot(ω, spin))
     return m + mass, plus(c, scaled(share, d)), plus(v, scaled(share, u)), L, T
@@ -196,30 +185,21 @@ def sum_frames(kinds, links, q, qd, out):
     n = kinds.size
     X = np.empty((n, 12))
     for frame in range(q.shape[0]):
-        if not place(q[frame], kinds, links, X):
+        if not transforms(q[frame], kinds, links, X):
             return frame * (n + 1) + n
-        rate = qd[frame]
-        R, x, ω, v = BASE, ORIGIN, ORIGIN, ORIGIN
-        m, c, u, L, T = 0.0, ORIGIN, ORIGIN, ORIGIN, 0.0
-        at = 0
-        check = not_a_number(q[frame]) + not_a_number(rate)  # the last body may have no mass
+        m, mass, c, u, L, T, at = BASE, 0.0, ZERO, ZERO, ZERO, 0.0, 0
+        rates = qd[frame]
+        check = not_a_number(rates)  # the last body may have no mass
         for i in range(n):
-            R, r = next_body(X, i, R)
-            x = plus(x, r)
-            turn, slide = joint.joint_twist(kinds[i], links[i, PITCH], rate, at)
-            turn, slide, v = moving(R, r, ω, v, turn, slide)
-            ω = plus(ω, turn)
-            at += joint.RATES[kinds[i]]
-            p = times(R, entries(links, i, 13))
-            m, c, u, L, more = joining(
-                links, i, m, R, c, u, L, ω, (plus(x, p), plus(v, fused_cross(ω, p)))
-            )
+            twist = joint_twist(kinds[i], links[i, PITCH], rates, at)
+            m = next_body(X, i, m, twist, STILL)
+            at += RATES[kinds[i]]
+            p = times(m.R, entries(links, i, 13))
+            own = plus(m.x, p), plus(m.v, fused_cross(m.ω, p))
+            mass, c, u, L, more = joining(links, i, mass, m.R, c, u, L, m.ω, own)
             T += more
-        T += 0.5 * m * fused_dot(u, u)
-        put_entries(out, frame, 0, c)
-        put_entries(out, frame, 3, u)
-        put_entries(out, frame, 6, L)
-        out[frame, 9] = T
+        T += 0.5 * mass * fused_dot(u, u)
+        put_entries(out, frame, 0, (*c, *u, *L, T))
         if check + not_a_number(out[frame]) != 0.0:
             return frame * (n + 1) + n
     return -1
@@ -234,13 +214,13 @@ def follow(kinds, q, v, dt, axes, straight, out):
     at = to = 0
     usable = True
     for i in range(kinds.size):
-        if joint.RATES[kinds[i]] == 1:  # without a call
+        if RATES[kinds[i]] == 1:  # without a call
             out[at] = q[at] + dt * v[to]
         else:
             good = joint.advance(kinds[i], q, at, v, to, dt, axes, straight, out)
             usable = usable and good
         at += joint.POSITIONS[kinds[i]]
-        to += joint.RATES[kinds[i]]
+        to += RATES[kinds[i]]
     return usable
 
 
@@ -265,7 +245,7 @@ def difference_frames(kinds, q, other, out):
             good = joint.way(kinds[i], q[frame], other[frame], at, out[frame], to)
             usable = usable and good
             at += joint.POSITIONS[kinds[i]]
-            to += joint.RATES[kinds[i]]
+            to += RATES[kinds[i]]
         if not usable or not_a_number(out[frame]) != 0.0:
             return frame * (n + 1) + n
     return -1
@@ -279,91 +259,4 @@ def derivative_frames(kinds, q, qd, out):
         for i in range(kinds.size):
             joint.derivative(kinds[i], q[frame], at, qd[frame], to, out[frame])
             at += joint.POSITIONS[kinds[i]]
-            to += joint.RATES[kinds[i]]
-
-
-# --- operational space ----------------------------------------------------------------------------
-
-
-@jit
-def put_blocks(b, Z, C):
-    """Blocks of the b-th body with itself and with those before; the product is 1 again."""
-    for r in range(6):
-        for c in range(6):
-            C[6 * b + r, 6 * b + c] = Z[r, c]
-        for c in range(6 * b):
-            value = 0.0
-            for k in range(6):
-                value += Z[r, 6 + k] * C[6 * b - 6 + k, c]
-            C[6 * b + r, c] = C[c, 6 * b + r] = value
-    for r in range(6):
-        for c in range(6):
-            Z[r, 6 + c] = 1.0 if r == c else 0.0
-
-
-@jit
-def at_points(marks, C):
-    """Overwrite columns of ``C``, twists [ω; v] of bodies, by [v; ω] at their points, in the base.
-
-    ``marks (m, 12)``: rotations of the bodies, and the points in their frames.
-    """
-    for c in range(C.shape[1]):
-        for b in range(marks.shape[0]):
-            k = 6 * b
-            R, p = rotation_tuple(marks, b), entries(marks, b, 9)
-            ω, v = (C[k, c], C[k + 1, c], C[k + 2, c]), (C[k + 3, c], C[k + 4, c], C[k + 5, c])
-            put_twist(C, k, c, times(R, plus(v, fused_cross(ω, p))), times(R, ω))
-
-
-@jit
-def compliance_frames(kinds, links, q, bodies, points, out):
-    """Ω = J ℳ⁻¹ Jᵀ of several bodies, ascending, into ``out (frames, 6m, 6m)``.
-
-    From Rodriguez and Kreutz's 4.16 and 5.4, Ω = ψᵀ Hᵀ D⁻¹ H ψ.  With L_i = ψᵀ from body i − 1 to
-    body i, the blocks on the diagonal and those of j < i are
-
-        Ω_ii = L_i Ω_{i−1,i−1} L_iᵀ + Hᵀ D⁻¹ H,     Ω_ij = L_i ⋯ L_{j+1} Ω_jj.
-    """
-    n = kinds.size
-    m = bodies.size
-    nv = 0
-    for i in range(n):
-        nv += joint.RATES[kinds[i]]
-    X = np.empty((n, 12))
-    G, D, nu = np.empty((nv, 6)), np.empty(nv), np.empty(nv)
-    none, unloaded = np.empty(0), np.empty((0, 6))
-    Z = np.empty((6, 12))  # Ω_ii, and from the first body on the product of L since the last one
-    marks = np.empty((m, 12))
-    for frame in range(q.shape[0]):
-        if not_a_number(q[frame]) != 0.0 or not place(q[frame], kinds, links, X):
-            return frame * (n + 1) + n
-        body = filter_sweep(none, unloaded, kinds, links, X, G, D, nu, unloaded)
-        if body >= 0:
-            return frame * (n + 1) + body
-        C = out[frame]
-        Z[:] = 0.0
-        R = BASE
-        at = b = 0
-        for i in range(bodies[m - 1] + 1):
-            kind = kinds[i]
-            R, _ = next_body(X, i, R)
-            columns = 12 if b > 0 else 6
-            seen_from(X, i, Z, columns)
-            move_freely(kind, links[i, PITCH], at, G, D, Z, columns)
-            at += joint.RATES[kind]
-            while b < m and bodies[b] == i:
-                put_entries(marks, b, 0, R)
-                put_entries(marks, b, 9, constants(points, 3 * b))
-                put_blocks(b, Z, C)
-                b += 1
-        check = 0.0
-        for _ in range(2):
-            at_points(marks, C)
-            transpose(C, 6 * m)
-        for r in range(6 * m):
-            for c in range(r + 1):
-                C[r, c] = C[c, r] = 0.5 * (C[r, c] + C[c, r])
-                check += 0.0 * C[r, c]
-        if check != 0.0:
-            return frame * (n + 1) + n
-    return -1
+            to += RATES[kinds[i]]

@@ -36,12 +36,12 @@ from fixman.kernels import entry, inlined, plain
 from fixman.kernels.algebra.triples import back, constants, entries, put_entries, times
 from fixman.kernels.algebra.vectors import fused_cross, plus, scaled
 from fixman.kernels.compiler.steps import step
-from fixman.kernels.rigid.articulated_body import accelerations, inwards
-from fixman.kernels.rigid.articulated_body import outwards as towards_tip
-from fixman.kernels.rigid.articulated_tables import DONE, NOT_USABLE
+from fixman.kernels.rigid import articulated_body as bodies
+from fixman.kernels.rigid.articulated_body import DONE, NOT_USABLE
 from fixman.kernels.rigid.joints import (
     FLAT,
     RATES,
+    ZERO,
     along_screw,
     component,
     joint_twist,
@@ -51,7 +51,7 @@ from fixman.kernels.rigid.joints import (
     unit_vector,
 )
 from fixman.kernels.rigid.kinematics import follow
-from fixman.kernels.rigid.links import PITCH, outwards, place, rotation_tuple
+from fixman.kernels.rigid.links import PITCH, nine, outwards, transforms
 from fixman.kernels.rigid.newton_euler import taken_back
 from fixman.kernels.rigid.springs import passive
 from fixman.kernels.rigid.tangent import END as AT_END
@@ -68,7 +68,6 @@ WAIT = 4.0  # rounds without progress that show rounding, of rates to LOOSE at m
 LOOSE = 1e-7
 FASTEST = math.pi  # that a joint may turn in a step
 EPS = 2.0**-52
-STILL = (0.0, 0.0, 0.0)
 
 
 class Chain(NamedTuple):
@@ -127,14 +126,14 @@ def momenta(chain, q, v, loads, room, out):
     kinds, links, armature, _, _ = chain
     X, carried, P, W = room
     p, f = out
-    if not place(q, kinds, links, X):
+    if not transforms(q, kinds, links, X):
         return False
-    w = u = STILL
+    w = u = ZERO
     g = constants(loads, 0)
     at = 0
     for i in range(kinds.size):
         w, u = outwards(X, i, w, u)
-        g = back(rotation_tuple(X, i), g)
+        g = back(nine(X, i, 0), g)
         put_entries(carried, i, 0, u)
         put_entries(carried, i, 3, w)
         turn, slide = joint_twist(kinds[i], links[i, PITCH], v, at)
@@ -250,7 +249,7 @@ def sweep(chain, state, force, dt, room, which):
         return TOO_FAST
     if which == NEWTON:
         glide(kinds, q_m, v_m, dt, q_m, q_1)
-        if not place(q_1, kinds, links, X):
+        if not transforms(q_1, kinds, links, X):
             return NOT_USABLE
         seat(X, seats, AT_END)
     if not momenta(chain, q_m, v_m, force[1], sweeps, (p, f)):  # p_m, or p_0 at the start
@@ -407,12 +406,12 @@ def euler(chain, state, force, dt, room):
         f[k] = force[0][k]
     follow(kinds, q, v, dt, q, False, q_m)
     passive(kinds, *springs, q_m, v, f)
-    if not towards_tip(soft, q, v, force[1], 0, work, 0.0):
+    if not bodies.outwards(soft, q, v, force[1], 0, work, 0.0):
         return NOT_USABLE
-    code = inwards(soft, f, 0, work, 0.0)
+    code = bodies.inwards(soft, f, 0, work, 0.0)
     if code != DONE:
         return code
-    if not accelerations(soft, v, force[1], 0, work, a, 0.0):
+    if not bodies.accelerations(soft, v, force[1], 0, work, a, 0.0):
         return NOT_USABLE
     for k in range(v.size):
         a[k] = v[k] + dt * a[k]

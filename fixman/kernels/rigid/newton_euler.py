@@ -1,6 +1,6 @@
 """Recursive Newton–Euler equations of a serial chain of rigid bodies, in body frames.
 
-``kinds (n,)`` and ``links (n, 32)`` as in `links`; wrenches have the force before the moment.
+``kinds (n,)`` and ``links (n, 32)`` as in `links`; arrays of wrenches have the force first.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from fixman.kernels.algebra.triples import back, entries, put_entries, times
 from fixman.kernels.algebra.vectors import fused_cross, plus, scaled
 from fixman.kernels.compiler.steps import step
 from fixman.kernels.rigid.joints import RATES, component, joint_twist
-from fixman.kernels.rigid.links import ARMATURE, PITCH, inwards, place, rotation_tuple, rows
+from fixman.kernels.rigid.links import ARMATURE, PITCH, inwards, nine, transforms
 
 
 @step
 def onwards(X, i, ω, dω, a):
     """B_{i,i−1} ξ_{i−1} + Ḃ_{i,i−1} ν_{i−1}, which needs no linear velocity."""
-    R, s = rotation_tuple(X, i), entries(X, i, 9)
+    R, s = nine(X, i, 0), entries(X, i, 9)
     a = plus(a, plus(fused_cross(dω, s), fused_cross(ω, fused_cross(ω, s))))
     return back(R, ω), back(R, dω), back(R, a)
 
@@ -33,14 +33,14 @@ def moved(ω, dω, a, turn, slide):
 @step
 def required(links, i, ω, dω, a):
     """M_i ξ_i + Ṁ_i ν_i, with the moment about the frame's origin."""
-    c, inertia = entries(links, i, 13), rows(links, i, 16)
+    c, inertia = entries(links, i, 13), nine(links, i, 16)
     f = scaled(links[i, 12], plus(a, plus(fused_cross(dω, c), fused_cross(ω, fused_cross(ω, c)))))
     moment = plus(times(inertia, dω), fused_cross(ω, times(inertia, ω)))
     return (*f, *plus(moment, fused_cross(c, f)))
 
 
 @jit
-def loosen(qd, qdd, g, W, kinds, links, X, γ):
+def own_wrenches(qd, qdd, g, W, kinds, links, X, γ):
     """M_i ξ_i + Ṁ_i ν_i − w_i into ``γ (n, 6)``: what each body needs, cut loose.
 
     ``qdd`` may be None where the bias alone is asked for, and ``W (n, 6)`` empty.
@@ -81,11 +81,11 @@ def newton_euler_frames(kinds, links, motion, gravity, W, tau, G):
     q, qd, qdd = motion
     X = np.empty((n, 12))
     for frame in range(q.shape[0]):
-        if not place(q[frame], kinds, links, X):
+        if not transforms(q[frame], kinds, links, X):
             return frame * (n + 1) + n
         γ = G[frame if G.shape[0] > 1 else 0]
         loads = W[frame * n : (frame + 1) * n]
-        loosen(qd[frame], qdd[frame], gravity, loads, kinds, links, X, γ)
+        own_wrenches(qd[frame], qdd[frame], gravity, loads, kinds, links, X, γ)
         check = 0.0
         at = tau.shape[1]
         for i in range(n - 1, -1, -1):

@@ -1,17 +1,22 @@
 """Sweeps of Rodriguez and Kreutz (1988) over serial chains, in body frames.
 
 Bodies are numbered base to tip here, i = N − k; the report's "causal" sweeps run i = n − 1 … 0.
-P(k) is the triple (A, B, C) of `links`.  A joint of several rates is as many of one rate in a row,
-the first one next to the body, with nothing between them: per rate, ``G[rate]`` is G = P Hᵀ D⁻¹
-(5.12) and ``D[rate]`` the number D = H P Hᵀ + J, of the P that the rates before have left.
+P(k) and z(k) are I^A and p^A of `articulated_inertia`.  A joint of several rates is as many of one
+rate in a row, the first one next to the body, with nothing between them: per rate, ``G[rate]`` is
+G = P Hᵀ D⁻¹ (5.12) and ``D[rate]`` the number D = H P Hᵀ + J (4.6), of the P that the rates before
+have left.
 
 L(k) = φ(k+1,k) G(k) (a.12) is never formed: what it multiplies is carried inwards together with
 the rest, e.g. ψ z + L T = φ (z + G (T − H z)).
+
+Kernels return −1, or the first frame without an answer times (n + 1), plus the body whose pivot is
+lost, or n where something is not finite.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,11 +24,31 @@ from fixman.kernels import jit
 from fixman.kernels.algebra.triples import entries, put_entries
 from fixman.kernels.algebra.vectors import fused_dot, plus, scaled
 from fixman.kernels.compiler.steps import step
+from fixman.kernels.rigid import articulated_inertia as inertia
 from fixman.kernels.rigid import links as link
-from fixman.kernels.rigid.joints import AXES, RATES, axis
-from fixman.kernels.rigid.newton_euler import loosen
+from fixman.kernels.rigid.joints import RATES, ZERO, axis
+from fixman.kernels.rigid.newton_euler import own_wrenches
 
-STILL = (0.0, 0.0, 0.0)
+
+class Room(NamedTuple):
+    """Memory for one configuration."""
+
+    X: Any  # (n, 12), as `links.transforms` has them
+    loads: Any  # (n, 6), force before moment, or empty
+    still: Any  # (nv,) zeros
+    G: Any  # (nv, 6)
+    D: Any  # (nv,)
+    ν: Any  # (nv,)
+    left: Any  # (n, 21): what (1 − G H) P leaves of every body's P but the first one's; or empty
+
+
+@jit
+def room_for(n, nv, loaded, kept):
+    """Room, with that for ``loaded`` · n wrenches on bodies and ``kept`` · n inertias."""
+    return Room(
+        np.empty((n, 12)), np.empty((loaded * n, 6)), np.zeros(nv), np.empty((nv, 6)),
+        np.empty(nv), np.empty(nv), np.zeros((kept * n, 21)),
+    )  # fmt: skip
 
 
 @step
@@ -39,17 +64,17 @@ def about_origin(links, i):
 
 
 @step
-def moved_back(X, i, P):
+def propagated(X, i, P):
     """φ P φᵀ and φ z."""
-    A, B, C = link.carried(link.rotation_tuple(X, i), entries(X, i, 9), P.A, P.B, P.C)
-    return link.Articulated(A, B, C, *link.inwards(X, i, P.n, P.f))
+    A, B, C = inertia.carried(link.nine(X, i, 0), entries(X, i, 9), P.A, P.B, P.C)
+    return inertia.Articulated(A, B, C, *link.inwards(X, i, P.n, P.f))
 
 
 @step
 def with_link(P, links, i):
     """P and z with M(k)."""
-    A, B, C = link.added(P.A, P.B, P.C, *about_origin(links, i))
-    return link.Articulated(A, B, C, P.n, P.f)
+    A, B, C = inertia.added(P.A, P.B, P.C, *about_origin(links, i))
+    return inertia.Articulated(A, B, C, P.n, P.f)
 
 
 @step
@@ -57,39 +82,20 @@ def with_load(P, loads, i):
     n, f = entries(loads, i, 3), entries(loads, i, 0)
     # A joint does not feel all of it, but each must be a number.
     check = 0.0 * (n[0] + n[1] + n[2] + f[0] + f[1] + f[2])
-    return link.Articulated(P.A, P.B, P.C, plus(P.n, n), plus(P.f, f)), check
+    return inertia.Articulated(P.A, P.B, P.C, plus(P.n, n), plus(P.f, f)), check
 
 
 @jit
-def freedom(kind, j, at, G, D, x):
-    """(D⁻¹)_jj of the block of a joint, of which the pivots do not say all.
-
-    ``x (6,)`` is room for column j of L⁻¹.
-    """
-    x[j], total = 1.0, 1.0 / D[at + j]
-    for k in range(j + 1, RATES[kind]):
-        x[k] = 0.0
-        for i in range(j, k):
-            x[k] -= G[at + i, AXES[kind, k]] * x[i]
-        total += x[k] * x[k] / D[at + k]
-    return total
-
-
-@jit
-def filter_sweep(T, loads, kinds, links, X, G, D, nu, left):
+def filter_sweep(T, kinds, links, room):
     """The causal sweep, eqs. 4.4–4.6 and 4.13: P, D, G, ε(k) = T(k) − H(k) z(k), ν = D⁻¹ ε.
 
-    z(k) = φ (z + G ε)(k−1) + loads(k), force first.  ``loads (n, 6)`` may be empty, and ``T (nv,)``
-    too.  ``left (n, 21)``, unless empty, takes what (1 − G H) P leaves of every body's P but the
-    first one's.
-    The body whose pivot is lost, n for overflow, or -1.
+    z(k) = φ (z + G ε)(k−1) + loads(k).  The body whose pivot is lost, n for overflow, or −1.
     """
-    scale, column = np.empty(6), np.empty(6)
-    n = kinds.size
-    at = D.size
-    P = link.Articulated(*link.NOTHING, STILL, STILL)
-    before = link.NOTHING  # P before its joint is taken out: what the digits are counted against
-    check = 0.0
+    X, loads, _, G, D, ν, left = room
+    sizes = np.empty(6)  # of the numbers that a pivot is the difference of
+    n, at, check = kinds.size, D.size, 0.0
+    P = inertia.Articulated(*inertia.NOTHING, ZERO, ZERO)
+    before = inertia.NOTHING  # P before its joint is taken out
     for i in range(n - 1, -1, -1):
         kind, pitch = kinds[i], links[i, link.PITCH]
         f = RATES[kind]
@@ -97,31 +103,23 @@ def filter_sweep(T, loads, kinds, links, X, G, D, nu, left):
         after = min(i + 1, n - 1)  # (nothing hangs on the last body)
         for j in range(f):
             e, v = axis(kind, pitch, j)
-            scale[j] = link.felt(*before, link.outwards(X, after, e, v))
+            sizes[j] = inertia.felt(*before, link.outwards(X, after, e, v))
         if left.size:
-            put_entries(left, after, 0, P.A)
-            put_entries(left, after, 6, P.B)
-            put_entries(left, after, 15, P.C)
-        P = with_link(moved_back(X, after, P), links, i)
+            put_entries(left, after, 0, (*P.A, *P.B, *P.C))
+        P = with_link(propagated(X, after, P), links, i)
         before = P.A, P.B, P.C
         if loads.size:
             P, found = with_load(P, loads, i)
             check += found
+        for j in range(f if f > 1 else 0):  # rates of one joint are taken out of each other too
+            sizes[j] = max(sizes[j], inertia.felt(*before, axis(kind, pitch, j)))
         for j in range(f):
-            torque = T[at + j] if T.size else 0.0
-            P, rate = link.free_rate(kind, pitch, j, P, torque, links[i, link.ARMATURE + j])
-            if not 0.0 < rate.D < math.inf:
-                return i if 0.0 * (rate.D + scale[j]) == 0.0 else n
-            put_entries(G, at + j, 0, rate.g)
-            put_entries(G, at + j, 3, rate.h)
-            D[at + j], nu[at + j] = rate.D, rate.u
-        for j in range(f):
-            whole = D[at + j]
-            for k in range(j):
-                whole += G[at + k, AXES[kind, j]] ** 2 * D[at + k]
-            alone = freedom(kind, j, at, G, D, column)
-            if not link.LOST_INVERSE * max(whole, scale[j]) * alone < 1.0:
-                return i if 0.0 * scale[j] == 0.0 else n
+            J = links[i, link.ARMATURE + j]
+            P, rate = inertia.free_rate(kind, pitch, j, P, T[at + j], J)
+            if not 0.0 < rate.D < math.inf or not inertia.LOST_INVERSE * sizes[j] < rate.D:
+                return i if 0.0 * (rate.D + sizes[j]) == 0.0 else n
+            put_entries(G, at + j, 0, (*rate.g, *rate.h))
+            D[at + j], ν[at + j] = rate.D, rate.u
     return -1 if check == 0.0 else n
 
 
@@ -132,15 +130,16 @@ def along_axis(y, e, v, x):
 
 
 @jit
-def smoother_sweep(kinds, links, X, G, nu, out):
+def smoother_sweep(kinds, links, room, out):
     """The anticausal sweep, eq. 4.22: θ̈(k) = ν(k) − Gᵀ y, λ(k) = y + Hᵀ θ̈ with y = φᵀ λ(k+1)."""
-    y = STILL, STILL
+    X, _, _, G, _, ν, _ = room
+    y = ZERO, ZERO
     at = 0
     for i in range(kinds.size):
         y = link.outwards(X, i, y[0], y[1])
         for j in range(RATES[kinds[i]] - 1, -1, -1):
             k = at + j
-            out[k] = nu[k] - (fused_dot(entries(G, k, 0), y[0]) + fused_dot(entries(G, k, 3), y[1]))
+            out[k] = ν[k] - (fused_dot(entries(G, k, 0), y[0]) + fused_dot(entries(G, k, 3), y[1]))
             e, v = axis(kinds[i], links[i, link.PITCH], j)
             y = along_axis(y, e, v, out[k])
         at += RATES[kinds[i]]
@@ -150,89 +149,22 @@ def smoother_sweep(kinds, links, X, G, nu, out):
 def forward_frames(kinds, links, q, T, bias, out):
     """FD3 (5.8–5.10) of every frame into ``out (frames, nv)``; FD1's (4.18) if ``bias`` is None.
 
-    ``bias``: q̇, the gravity and the wrenches w(k) on bodies, which generalize −B f(0).  The first
-    frame without an answer times (n + 1), plus the body whose pivot is lost or n where something
-    else is not finite; or -1.
+    ``bias``: q̇, the gravity and the wrenches w(k) on bodies, which generalize −B f(0).
     """
     n = kinds.size
-    nv = out.shape[1]
-    X = np.empty((n, 12))
-    loads = np.empty((0 if bias is None else n, 6))
-    G, D, nu = np.empty((nv, 6)), np.empty(nv), np.empty(nv)
-    nothing = np.empty((0, 21))
+    room = room_for(n, out.shape[1], 0 if bias is None else 1, 0)
     for frame in range(q.shape[0]):
-        if not link.place(q[frame], kinds, links, X):
+        if not link.transforms(q[frame], kinds, links, room.X):
             return frame * (n + 1) + n
         if bias is not None:
             # M(k) ζ(k) + b(k) − w(k) with ζ = φᵀ a: eqs. 5.8, 2.19, 2.23, 2.32, 3.21
             qd, g, W = bias
             w = W[frame * n : (frame + 1) * n]
-            loosen(qd[frame], None, g, w, kinds, links, X, loads)
-        body = filter_sweep(T[frame], loads, kinds, links, X, G, D, nu, nothing)
+            own_wrenches(qd[frame], None, g, w, kinds, links, room.X, room.loads)
+        body = filter_sweep(T[frame], kinds, links, room)
         if body >= 0:
             return frame * (n + 1) + body
-        smoother_sweep(kinds, links, X, G, nu, out[frame])
+        smoother_sweep(kinds, links, room, out[frame])
         if link.not_a_number(out[frame]) != 0.0:
             return frame * (n + 1) + n
     return -1
-
-
-# --- Ω, eq. 5.4 -----------------------------------------------------------------------------------
-
-
-@step
-def put_twist(Y, r, c, a, b):
-    for k in range(3):
-        Y[r + k, c] = a[k]
-        Y[r + 3 + k, c] = b[k]
-
-
-@jit
-def transpose(Y, size):
-    for r in range(size):
-        for c in range(r):
-            Y[r, c], Y[c, r] = Y[c, r], Y[r, c]
-
-
-@jit
-def carry_columns(X, i, Y, columns):
-    """Overwrite columns [ω; v] of ``Y (6, …)`` by φᵀ times them, from body i − 1 to body i."""
-    for c in range(columns):
-        ω, v = link.outwards(X, i, (Y[0, c], Y[1, c], Y[2, c]), (Y[3, c], Y[4, c], Y[5, c]))
-        put_twist(Y, 0, c, ω, v)
-
-
-@jit
-def seen_from(X, i, Y, columns):
-    """Overwrite Y by φᵀ Y φ, from body i − 1 to body i; columns beyond six by φᵀ times them."""
-    carry_columns(X, i, Y, columns)
-    transpose(Y, 6)
-    carry_columns(X, i, Y, 6)
-    transpose(Y, 6)
-
-
-@jit
-def let_go(e, v, G, at, Y, columns):
-    """Overwrite columns of Y by (1 − G H)ᵀ times them, of one rate, whose Hᵀ is [e; v]."""
-    for c in range(columns):
-        x = 0.0
-        for r in range(6):
-            x += G[at, r] * Y[r, c]
-        for r in range(3):
-            Y[r, c] -= e[r] * x
-            Y[3 + r, c] -= v[r] * x
-
-
-@jit
-def move_freely(kind, pitch, at, G, D, Y, columns):
-    """Overwrite Y by (1 − G H)ᵀ Y (1 − G H) + Hᵀ D⁻¹ H, rate by rate; further columns as above."""
-    for j in range(RATES[kind] - 1, -1, -1):
-        e, v = axis(kind, pitch, j)
-        let_go(e, v, G, at + j, Y, columns)
-        transpose(Y, 6)
-        let_go(e, v, G, at + j, Y, 6)
-        transpose(Y, 6)
-        twist = (*e, *v)
-        for r in range(6):
-            for c in range(6):
-                Y[r, c] += twist[r] * twist[c] / D[at + j]

@@ -6,20 +6,10 @@ turn and slide at once have no springs.
 
 from __future__ import annotations
 
-import numpy as np
-
 from fixman.kernels import jit
 from fixman.kernels.algebra.triples import constants
 from fixman.kernels.compiler.steps import step
-from fixman.kernels.rigid.joints import (
-    FLAT,
-    POSITIONS,
-    RATES,
-    SLIDES,
-    along_screw,
-    turn_between,
-    way,
-)
+from fixman.kernels.rigid.joints import FLAT, POSITIONS, RATES, SLIDES, along_screw, turn_between
 from fixman.kernels.rigid.links import not_a_number
 
 
@@ -63,21 +53,3 @@ def passive_frames(kinds, springs, q, qd, out):
         if not_a_number(out[frame]) != 0.0:
             return frame
     return -1
-
-
-@jit
-def elastic_frames(kinds, stiffness, rest, q, out):
-    """E = ½ Δᵀ diag(stiffness) Δ of every frame into ``out (frames,)``."""
-    change = np.empty(stiffness.size)
-    change[:] = 0.0
-    for frame in range(q.shape[0]):
-        at = to = 0
-        out[frame] = 0.0
-        for i in range(kinds.size):
-            f = RATES[kinds[i]]
-            if stiffness[to : to + f].any():
-                way(kinds[i], rest, q[frame], at, change, to)
-            for j in range(to, to + f):
-                out[frame] += 0.5 * stiffness[j] * change[j] ** 2
-            at += POSITIONS[kinds[i]]
-            to += f

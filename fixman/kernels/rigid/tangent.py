@@ -36,20 +36,20 @@ from fixman.kernels.rigid.joints import (
     AXES,
     FLAT,
     RATES,
+    UNTURNED,
     along_screw,
     axis,
     sliding,
     turning,
     unit_vector,
 )
-from fixman.kernels.rigid.links import PITCH, rotation_tuple
+from fixman.kernels.rigid.links import PITCH, nine
 
 # Columns of ``work``: orientation of a body and the way from the origin before at both ends, and Q.
 START, END, INERTIA, WIDTH = 0, 12, 24, 33
 DONE, EPS = -1, 2.0**-52
 # Columns of ``rows``: Š and Ŝ of a rate, U/D, V, 1/D.
 LEFT, RIGHT, COLUMN, ROW, PIVOT, RATE = 0, 6, 12, 18, 24, 25
-UNTURNED = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
 
 
 @step
@@ -63,11 +63,6 @@ def levers(m, x, y):
     """−m x× y×."""
     d = fused_dot(x, y)
     return tuple(m * ((d if i == j else 0.0) - y[i] * x[j]) for i in range(3) for j in range(3))
-
-
-@step
-def nine(table, i, k):
-    return tuple(table[i, k + j] for j in range(9))
 
 
 @step
@@ -105,7 +100,7 @@ def seat(X, work, end):
     R = UNTURNED
     for i in range(X.shape[0]):
         put_entries(work, i, end + 9, times(R, entries(X, i, 9)))
-        R = product(R, rotation_tuple(X, i))
+        R = product(R, nine(X, i, 0))
         put_entries(work, i, end, R)
 
 
@@ -115,7 +110,7 @@ def loosen(kinds, links, X, carried, v, h, work):
     R = UNTURNED
     at = 0
     for i in range(kinds.size):
-        R = product(R, rotation_tuple(X, i))
+        R = product(R, nine(X, i, 0))
         turn = turning(kinds[i], v, at)
         at += RATES[kinds[i]]
         own = nine(links, i, 16)

@@ -1,0 +1,295 @@
+"""What the innovations factorization tells of a serial chain, without torques and loads.
+
+    ℳ = (1 + H Φ L) D (1 + H Φ L)ᵀ,    ℳ⁻¹ = (1 − H Ψ L)ᵀ D⁻¹ (1 − H Ψ L)           (4.11) (4.16)
+    Ω = ψᵀ Hᵀ D⁻¹ H ψ = J ℳ⁻¹ Jᵀ                                                           (5.4)
+
+Numbers are those of Rodriguez and Kreutz (1988).  With L_i = ((1 − G H)ᵀ of joint i) X_i, which
+carries the twist of body i − 1 to body i (their ψᵀ), the blocks of Ω on the diagonal and of j < i
+are
+
+    Ω_ii = L_i Ω_{i−1,i−1} L_iᵀ + Hᵀ D⁻¹ H,     Ω_ij = L_i ⋯ L_{j+1} Ω_jj.
+
+Arguments and what kernels return are those of `spatial_operators`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from fixman.kernels import jit
+from fixman.kernels.algebra import triples as mat
+from fixman.kernels.algebra.triples import constants, entries, put_entries, times
+from fixman.kernels.algebra.vectors import fused_cross, plus
+from fixman.kernels.compiler.steps import step
+from fixman.kernels.rigid.joints import RATES, UNTURNED, axis, component
+from fixman.kernels.rigid.links import PITCH, inwards, nine, not_a_number, outwards, transforms
+from fixman.kernels.rigid.spatial_operators import filter_sweep, room_for, smoother_sweep
+
+
+@jit
+def factored(q, kinds, links, room):
+    """P, D and G of one configuration; −1, the body whose pivot is lost, or n."""
+    if not transforms(q, kinds, links, room.X):
+        return kinds.size
+    return filter_sweep(room.still, kinds, links, room)
+
+
+# --- Saha's U D Uᵀ --------------------------------------------------------------------------------
+
+
+@jit
+def factor_frames(kinds, links, q, U, D):
+    """I = U D Uᵀ (saha_1996, eqs. 31–35): m̂ of every rate into ``D (frames, nv)``, U into ``U``.
+
+    His recursion of M̂_i, ψ̂_i and m̂_i (32, 33, 35) is that of P, G and D.  ``U (frames, nv, nv)``
+    starts as zeros, or is empty.
+    """
+    n, nv = kinds.size, D.shape[1]
+    room = room_for(n, nv, 0, 0)
+    for frame in range(q.shape[0]):
+        body = factored(q[frame], kinds, links, room)
+        if body >= 0:
+            return frame * (n + 1) + body
+        for k in range(nv):
+            D[frame, k] = room.D[k]
+        if U.size:
+            upper(kinds, links, room, U[frame])
+    return -1
+
+
+@jit
+def upper(kinds, links, room, U):
+    """α_ik = p_iᵀ B_kiᵀ ψ̂_k (eq. 31) into ``U (nv, nv)``.
+
+    Of the rates of one joint the first is eliminated first: its block is unit lower triangular.
+    """
+    first = 0
+    for k in range(kinds.size):
+        for c in range(first, first + RATES[kinds[k]]):
+            n, f = entries(room.G, c, 0), entries(room.G, c, 3)
+            U[c, c] = 1.0
+            for j in range(c + 1, first + RATES[kinds[k]]):
+                U[j, c] = component(kinds[k], links[k, PITCH], j - first, n, f)
+            at = first
+            for i in range(k - 1, -1, -1):
+                n, f = inwards(room.X, i + 1, n, f)
+                at -= RATES[kinds[i]]
+                for j in range(RATES[kinds[i]]):
+                    U[at + j, c] = component(kinds[i], links[i, PITCH], j, n, f)
+        first += RATES[kinds[k]]
+
+
+# --- rates in a heat bath -------------------------------------------------------------------------
+
+
+@jit
+def thermal_frames(kinds, links, q, out):
+    """Overwrite independent normal numbers ε, ``out (frames, nv)``, by rates of covariance ℳ⁻¹.
+
+    From (4.16), (1 − H Ψ L)ᵀ D^{−1/2} ε: a smoother's sweep over ν = D^{−1/2} ε.
+    """
+    n = kinds.size
+    room = room_for(n, out.shape[1], 0, 0)
+    for frame in range(q.shape[0]):
+        body = factored(q[frame], kinds, links, room)
+        if body >= 0:
+            return frame * (n + 1) + body
+        for k in range(out.shape[1]):
+            room.ν[k] = out[frame, k] / math.sqrt(room.D[k])
+        smoother_sweep(kinds, links, room, out[frame])
+        if not_a_number(out[frame]) != 0.0:
+            return frame * (n + 1) + n
+    return -1
+
+
+# --- Ω, eq. 5.4 -----------------------------------------------------------------------------------
+
+
+@step
+def put_twist(Y, r, c, a, b):
+    for k in range(3):
+        Y[r + k, c] = a[k]
+        Y[r + 3 + k, c] = b[k]
+
+
+@jit
+def transpose(Y, size):
+    for r in range(size):
+        for c in range(r):
+            Y[r, c], Y[c, r] = Y[c, r], Y[r, c]
+
+
+@jit
+def carry_columns(X, i, Y, columns):
+    """Overwrite columns [ω; v] of ``Y (6, …)`` by X_i times them."""
+    for c in range(columns):
+        ω, v = outwards(X, i, (Y[0, c], Y[1, c], Y[2, c]), (Y[3, c], Y[4, c], Y[5, c]))
+        put_twist(Y, 0, c, ω, v)
+
+
+@jit
+def seen_from(X, i, Y, columns):
+    """Overwrite Y by X_i Y X_iᵀ; columns beyond six by X_i times them."""
+    carry_columns(X, i, Y, columns)
+    transpose(Y, 6)
+    carry_columns(X, i, Y, 6)
+    transpose(Y, 6)
+
+
+@jit
+def let_go(e, v, G, at, Y, columns):
+    """Overwrite columns of Y by (1 − G H)ᵀ times them, of one rate, whose Hᵀ is [e; v]."""
+    for c in range(columns):
+        x = 0.0
+        for r in range(6):
+            x += G[at, r] * Y[r, c]
+        for r in range(3):
+            Y[r, c] -= e[r] * x
+            Y[3 + r, c] -= v[r] * x
+
+
+@jit
+def move_freely(kind, pitch, at, G, D, Y, columns):
+    """Overwrite Y by (1 − G H)ᵀ Y (1 − G H) + Hᵀ D⁻¹ H, rate by rate; further columns as above."""
+    for j in range(RATES[kind] - 1, -1, -1):
+        e, v = axis(kind, pitch, j)
+        let_go(e, v, G, at + j, Y, columns)
+        transpose(Y, 6)
+        let_go(e, v, G, at + j, Y, 6)
+        transpose(Y, 6)
+        twist = (*e, *v)
+        for r in range(6):
+            for c in range(6):
+                Y[r, c] += twist[r] * twist[c] / D[at + j]
+
+
+@jit
+def put_blocks(b, Z, C):
+    """Blocks of the b-th body with itself and with those before; the product is 1 again."""
+    for r in range(6):
+        for c in range(6):
+            C[6 * b + r, 6 * b + c] = Z[r, c]
+        for c in range(6 * b):
+            value = 0.0
+            for k in range(6):
+                value += Z[r, 6 + k] * C[6 * b - 6 + k, c]
+            C[6 * b + r, c] = C[c, 6 * b + r] = value
+    for r in range(6):
+        for c in range(6):
+            Z[r, 6 + c] = 1.0 if r == c else 0.0
+
+
+@jit
+def at_points(marks, C):
+    """Overwrite columns of ``C``, twists [ω; v] of bodies, by [v; ω] at their points, in the base.
+
+    ``marks (m, 12)``: rotations of the bodies, and the points in their frames.
+    """
+    for c in range(C.shape[1]):
+        for b in range(marks.shape[0]):
+            k = 6 * b
+            R, p = nine(marks, b, 0), entries(marks, b, 9)
+            ω, v = (C[k, c], C[k + 1, c], C[k + 2, c]), (C[k + 3, c], C[k + 4, c], C[k + 5, c])
+            put_twist(C, k, c, times(R, plus(v, fused_cross(ω, p))), times(R, ω))
+
+
+@jit
+def compliance_frames(kinds, links, q, bodies, points, out):
+    """Ω = J ℳ⁻¹ Jᵀ at points of several bodies, ascending, into ``out (frames, 6m, 6m)``."""
+    n, m = kinds.size, bodies.size
+    nv = 0
+    for i in range(n):
+        nv += RATES[kinds[i]]
+    room = room_for(n, nv, 0, 0)
+    Z = np.empty((6, 12))  # Ω_ii, and from the first body on the product of L since the last one
+    marks = np.empty((m, 12))
+    for frame in range(q.shape[0]):
+        body = factored(q[frame], kinds, links, room)
+        if body >= 0:
+            return frame * (n + 1) + body
+        C = out[frame]
+        Z[:] = 0.0
+        R = UNTURNED
+        at = b = 0
+        for i in range(bodies[m - 1] + 1):
+            R = mat.product(R, nine(room.X, i, 0))
+            columns = 12 if b > 0 else 6
+            seen_from(room.X, i, Z, columns)
+            move_freely(kinds[i], links[i, PITCH], at, room.G, room.D, Z, columns)
+            at += RATES[kinds[i]]
+            while b < m and bodies[b] == i:
+                put_entries(marks, b, 0, (*R, *constants(points, 3 * b)))
+                put_blocks(b, Z, C)
+                b += 1
+        check = 0.0
+        for _ in range(2):
+            at_points(marks, C)
+            transpose(C, 6 * m)
+        for r in range(6 * m):
+            for c in range(r + 1):
+                C[r, c] = C[c, r] = 0.5 * (C[r, c] + C[c, r])
+                check += 0.0 * C[r, c]
+        if check != 0.0:
+            return frame * (n + 1) + n
+    return -1
+
+
+# --- the gradient of ln det ℳ ---------------------------------------------------------------------
+
+
+@step
+def square(Z, r, c):
+    """3×3 block of ``Z`` whose first element is r, c."""
+    return tuple(Z[r + k // 3, c + k % 3] for k in range(9))
+
+
+@step
+def axial(K):
+    """Traces of K e× for the three unit vectors e."""
+    return K[5] - K[7], K[6] - K[2], K[1] - K[3]
+
+
+@step
+def gradient(Z, left, i):
+    """tr(Ω P⁺ p×) for the six twists p, as a wrench [n; f] that works with them."""
+    A, C = (mat.full(tuple(left[i, at + k] for k in range(6))) for at in (0, 15))
+    B = nine(left, i, 6)
+    turning, both, sliding = square(Z, 0, 0), square(Z, 0, 3), square(Z, 3, 3)
+    n = plus(
+        axial(mat.summed(mat.product(turning, A), mat.product(both, mat.transposed(B)))),
+        axial(mat.summed(mat.product(mat.transposed(both), B), mat.product(sliding, C))),
+    )
+    return n, axial(mat.summed(mat.product(turning, B), mat.product(both, C)))
+
+
+@jit
+def gradient_frames(kinds, links, q, out):
+    """−∂(½ ln det ℳ) along every rate into ``out (frames, nv)``.
+
+    Only X_i depends on joint i: along p_i it changes by −(p_i ×) X_i.  With P⁺ = (1 − G H) P,
+    which X_i carries inwards,
+
+        ∂(½ ln det ℳ) = ½ tr(Ω_{i−1,i−1} ∂(X_iᵀ P_i⁺ X_i)) = −tr(X_i Ω_{i−1,i−1} X_iᵀ P_i⁺ (p_i ×)).
+    """
+    n = kinds.size
+    room = room_for(n, out.shape[1], 0, 1)
+    Z = np.empty((6, 6))
+    for frame in range(q.shape[0]):
+        body = factored(q[frame], kinds, links, room)
+        if body >= 0:
+            return frame * (n + 1) + body
+        Z[:] = 0.0
+        at = 0
+        for i in range(n):
+            kind, pitch = kinds[i], links[i, PITCH]
+            seen_from(room.X, i, Z, 6)
+            moment, force = gradient(Z, room.left, i)
+            move_freely(kind, pitch, at, room.G, room.D, Z, 6)
+            for j in range(RATES[kind]):
+                out[frame, at + j] = component(kind, pitch, j, moment, force)
+            at += RATES[kind]
+        if not_a_number(out[frame]) != 0.0:
+            return frame * (n + 1) + n
+    return -1

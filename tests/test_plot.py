@@ -1,0 +1,88 @@
+"""Pictures show the numbers that they are given."""
+
+import numpy as np
+import pytest
+
+import fixman as fx
+from fixman import observables
+
+
+@pytest.fixture
+def ax(peer):
+    peer("matplotlib")
+    with fx.plot.style():
+        return fx.plot.figure().subplots()
+
+
+@pytest.fixture
+def space(peer):
+    peer("matplotlib")
+    return fx.plot.figure().add_subplot(projection="3d")
+
+
+def test_bonds_have_the_colours_of_their_values(ax, space):
+    chain = fx.Chain.branched([-1, 0, 0, 1], hard=("length", "angle"))
+    x = np.random.default_rng(0).normal(size=(4, 3))
+    fx.plot.chain(space, chain, x, np.arange(3.0))
+    motion = fx.forward_dynamics(chain, x, 0 * x, force=x)
+    fx.plot.chain(ax, chain, x, motion.tension, label="tension")
+    lengths = [row for row, each in enumerate(chain.coordinates) if each.kind == "length"]
+    picked = [list(chain.hard).index(row) for row in lengths]
+    assert np.array_equal(ax.collections[0].get_array(), motion.tension[picked])
+    sides = [np.diff(part, axis=0)[0] for part in ax.collections[0].get_segments()]
+    assert np.all(np.linalg.norm(sides, axis=1) <= chain.values(x)[lengths] + 1e-12)
+    with pytest.raises(ValueError, match=r"one per bond, \(3,\), or one per hard coordinate"):
+        fx.plot.chain(ax, chain, x, np.arange(9.0))
+    with pytest.raises(ValueError, match="take a frame"):
+        fx.plot.chain(ax, chain, x[None])
+    with pytest.raises(fx.FrameError, match="nan at bead 1"):
+        fx.plot.chain(ax, chain, np.where(np.arange(4)[:, None] == 1, np.nan, x))
+
+
+def test_a_planar_arm_is_drawn_as_it_is(ax):
+    chain = fx.Chain.linear(3, dim=2, base="fixed")
+    x = np.array([[1.0, 0.0], [1.0, 1.0], [2.0, 1.0]])
+    fx.plot.chain(ax, chain, x)
+    sticks = ax.collections[0].get_segments()
+    assert np.array_equal(sticks, np.stack([np.vstack([[0, 0], x[:-1]]), x], axis=1))
+
+
+def test_arms_show_their_joints_and_axes(space, ax):
+    arm = fx.rigid.SerialChain.random(5, np.random.default_rng(1), joints=("revolute",))
+    q = np.linspace(0.1, 0.5, 5)
+    fx.plot.arm(ax, arm, q)
+    fx.plot.arm(space, arm, q)
+    points = np.array(space.lines[0].get_data_3d()).T
+    assert np.allclose(points[1:-1], fx.rigid.kinematics.frames(arm, q)[1])
+    with pytest.raises(ValueError, match="take a frame"):
+        fx.plot.arm(ax, arm, q[None])
+
+
+def test_runs_are_drawn_against_their_time(ax):
+    chain = fx.Chain.linear(4)
+    run = fx.simulate(chain, fx.random_walks(chain, 3, rng=1), fx.Langevin(0.05), 40, every=10)
+    size = observables.radius_of_gyration(chain, run.x)
+    fx.plot.trajectory(ax, run, size)
+    *thin, thick = ax.lines
+    assert len(thin) == 3
+    assert np.array_equal(thick.get_xdata(), run.times)
+    assert np.allclose(thick.get_ydata(), size.mean(axis=1))
+    with pytest.raises(ValueError, match="values must be given"):
+        fx.plot.trajectory(ax, run)
+
+
+def test_distributions_have_the_area_one(ax):
+    rng = np.random.default_rng(2)
+    fx.plot.distribution(ax, rng.normal(size=(10, 50)), rng.normal(size=300), 20, label="x")
+    for patch in ax.patches:
+        density, edges, _ = patch.get_data()
+        assert np.sum(density * np.diff(edges)) == pytest.approx(1.0)
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["rigid", "stiff"]
+
+
+def test_free_energies_over_two_torsions(ax):
+    phi = np.radians(np.repeat([-90.0, 90.0], [30, 10]))
+    fx.plot.ramachandran(ax, phi, np.zeros(40), bins=5)
+    energy = ax.collections[0].get_array()
+    assert np.sort(energy.compressed()) == pytest.approx([0.0, np.log(3.0)])
+    assert energy.T[1, 2] == 0.0
