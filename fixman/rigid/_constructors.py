@@ -196,10 +196,7 @@ class Constructors:
         bend = E * area * radius**2 / 4 * pieces / length
         stiffness = np.tile([2 * G / E * bend, bend, bend], (pieces, 1))
         if not (stiffness.all() and np.isfinite(stiffness).all()):
-            raise ValueError(
-                "the stiffness of the joints is beyond the largest or below the smallest number: "
-                "choose other units"
-            )
+            raise ValueError("the stiffness of the joints is no number: choose other units")
         ball: Name = "spherical"
         joints: tuple[Name, ...] = (ball,) * pieces
         edges = [*(length * (np.arange(pieces) + 0.5) / max(pieces, 1)), length]
