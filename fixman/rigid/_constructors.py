@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from typing import Self, TypeVar
+from collections.abc import Iterable, Mapping, Sequence, Set
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,11 +15,12 @@ from fixman.kernels.rigid.joints import JOINTS, NAMES, Name
 BYTES = 500  # a body, while a chain is made
 
 
-Made = TypeVar("Made")
-
-
 class Constructors:
-    """Class methods of `SerialChain`, which names them in its documentation."""
+    """Class methods of `SerialChain`."""
+
+    if TYPE_CHECKING:  # it is a dataclass
+
+        def __init__(self, *fields: Any, **more: Any) -> None: ...
 
     @classmethod
     def planar(cls, lengths: ArrayLike, masses: ArrayLike, inertias: ArrayLike) -> Self:
@@ -37,8 +38,7 @@ class Constructors:
         centres = np.zeros((n, 3))
         centres[:, 0] = lengths / 2
         eye = np.broadcast_to(np.eye(3), (n, 3, 3))
-        hinge: Name = "revolute"
-        return _made(cls)((hinge,) * n, eye, shift, masses, centres, tensors)
+        return cls(("revolute",) * n, eye, shift, masses, centres, tensors)
 
     @classmethod
     def random(
@@ -74,7 +74,7 @@ class Constructors:
         parts = rotations, translations, masses, centres, inertias
         pitched = np.array([JOINTS[NAMES.index(kind)].pitch for kind in kinds])
         pitch = np.where(pitched, rng.uniform(0.1, 0.3, n), 0.0) if pitched.any() else None
-        return _made(cls)(tuple(kinds), *parts, pitch=pitch)
+        return cls(tuple(kinds), *parts, pitch=pitch)
 
     @classmethod
     def from_dh(
@@ -130,7 +130,7 @@ class Constructors:
             translations[1:] = at[:-1] + np.einsum("nij,nj->ni", Q[:-1], translations[1:])
             centres = at + np.einsum("nij,nj->ni", Q, com)
             tensors = Q @ tensors @ Q.swapaxes(1, 2)
-        return _made(cls)(kinds, rotations, translations, masses, centres, tensors)
+        return cls(kinds, rotations, translations, masses, centres, tensors)
 
     @classmethod
     def snake(
@@ -149,14 +149,13 @@ class Constructors:
         n = _size(n)
         length, mass = arrays.positive(length, "length"), arrays.positive(mass, "mass")
         radius = arrays.positive(radius, "radius")
-        first: Name = "free" if arrays.flag(free_base, "free_base") else "revolute"
-        hinge: Name = "revolute"
-        joints = (first, *(hinge,) * (n - 1))
+        first = "free" if arrays.flag(free_base, "free_base") else "revolute"
+        joints = (first, *("revolute",) * (n - 1))
         # Every other frame is turned about the link so that its z axis is y of the one before.
         rotations = np.tile(np.eye(3), (n, 1, 1))
         rotations[1::2] = [[1, 0, 0], [0, 0, 1], [0, -1, 0]]
         rotations[2::2] = [[1, 0, 0], [0, 0, -1], [0, 1, 0]]
-        return _made(cls)(joints, rotations, *_cylinders(np.full(n, length), mass / length, radius))
+        return cls(joints, rotations, *_cylinders(np.full(n, length), mass / length, radius))
 
     @classmethod
     def rod(
@@ -197,8 +196,7 @@ class Constructors:
         stiffness = np.tile([2 * G / E * bend, bend, bend], (pieces, 1))
         if not (stiffness.all() and np.isfinite(stiffness).all()):
             raise ValueError("the stiffness of the joints is no number: choose other units")
-        ball: Name = "spherical"
-        joints: tuple[Name, ...] = (ball,) * pieces
+        joints = ("spherical",) * pieces
         edges = [*(length * (np.arange(pieces) + 0.5) / max(pieces, 1)), length]
         if floats:
             joints, edges = ("free", *joints), [0.0, *edges]
@@ -206,15 +204,11 @@ class Constructors:
         shift, *bodies = _cylinders(np.diff(edges), density * area, radius)
         shift[0, 0] = edges[0]
         eye = np.tile(np.eye(3), (n, 1, 1))
-        return _made(cls)(joints, eye, shift, *bodies, stiffness=stiffness.reshape(-1))
+        return cls(joints, eye, shift, *bodies, stiffness=stiffness.reshape(-1))
 
 
 def _size(n: int) -> int:
     return arrays.positive_int(n, "n", BYTES)
-
-
-def _made(cls: type[Made]) -> Callable[..., Made]:
-    return cls  # which takes arguments, as type checkers do not see
 
 
 def _cylinders(lengths: Array, mass: float, radius: float) -> tuple[Array, ...]:

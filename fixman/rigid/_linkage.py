@@ -116,15 +116,10 @@ class Closure:
 
 @dataclass(frozen=True, repr=False)
 class Linkage:
-    """Serial chains on one base, and what closes them.
+    """Serial chains on one base and their closures, one or a tuple of each.
 
     A body that arms hold is a chain of one free joint.  Coordinates, rates, forces and bodies are
     those of one chain after the other.
-
-    Attributes
-    ----------
-    chains : SerialChain, or a tuple of them
-    closures : Closure, or a tuple of them
     """
 
     chains: tuple[SerialChain, ...]

@@ -169,8 +169,7 @@ class Steps:
         start, bound, share, best, size = v_m.copy(), np.inf, 1.0, np.inf, np.inf
         to = change = x.copy()
         kept = to, change
-        ways: list[Array] = []  # differences of where rounds led, and of how far
-        changes: list[Array] = []
+        learned: list[tuple[Array, Array]] = []  # differences of where rounds led, and how far
         for count in range(4 * motion.ROUNDS if self.asks else motion.ROUNDS):
             before, older = x.copy(), (to, change)
             self.glide(k, dt)
@@ -197,14 +196,12 @@ class Steps:
             if self.asks and (learning or slow):
                 if learning and size > 2.0 * best:
                     share *= 0.5
-                    (to, change), ways, changes = kept, [], []
+                    (to, change), learned = kept, []
                     x[:] = to - (1.0 - share) * change
                 elif count:
-                    ways, changes = (
-                        [*ways[1 - KEPT :], to - older[0]],
-                        [*changes[1 - KEPT :], change - older[1]],
-                    )
-                    x -= _share(np.array(changes), change) @ np.array(ways)
+                    learned = [*learned[1 - KEPT :], (to - older[0], change - older[1])]
+                    ways, changes = map(np.array, zip(*learned, strict=True))
+                    x -= _share(changes, change) @ ways
                 if size < best:
                     best, kept = size, (to, change)
                 learning, which = True, motion.ROUND

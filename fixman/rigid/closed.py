@@ -58,16 +58,12 @@ MOST = 0.5  # that a joint turns in a round
 class ClosedMotion(NamedTuple):
     """Accelerations and closing wrenches, as `forward_dynamics` finds them.
 
-    Attributes
-    ----------
-    qdd : ndarray (..., nv)
-    wrenches : ndarray (..., closures, 6)
-        Of each closure on b: force at b's point, then moment, in the axes of the base.  On a acts
-        the opposite, at the same place.
+    Wrenches are those on b: force at b's point, then moment, in the axes of the base.  On a acts
+    the opposite, at the same place.
     """
 
-    qdd: Array
-    wrenches: Array
+    qdd: Array  # (..., nv)
+    wrenches: Array  # (..., closures, 6)
 
 
 def forward_dynamics(

@@ -57,16 +57,10 @@ LOST = 1e-11  # below this Λ⁻¹, scaled to ones on its diagonal, is singular
 
 
 def frames(arm: SerialChain, q: ArrayLike, qd: ArrayLike | None = None) -> tuple[Array, ...]:
-    """Frames of all bodies in the base's, and their twists if rates are given.
+    """Rotations R (..., n, 3, 3) and origins x (..., n, 3) of all bodies in the base's frame.
 
-    Returns
-    -------
-    rotations : ndarray (..., n, 3, 3)
-        Columns are the axes of a body.
-    positions : ndarray (..., n, 3)
-        Of the bodies' origins: a point p of body k is at ``positions[k] + rotations[k] @ p``.
-    twists : ndarray (..., n, 6)
-        If ``qd`` is given: velocity of the origin, then angular velocity.
+    A point p of body k is at ``x[k] + R[k] @ p``.  If rates are given also the twists (..., n, 6),
+    velocity of the origin before angular velocity.
     """
     given = model.posture(arm, q) if qd is None else model.moving(arm, q, qd)
     count, n = given.q.shape[0], arm.n

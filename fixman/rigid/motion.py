@@ -18,6 +18,7 @@ that fails too, the step is refused.
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 from os import PathLike
 from typing import Any, Literal, NamedTuple
 
@@ -187,12 +188,10 @@ def _sound(system: Any, q: Any, qd: Any, tau: Any, wrenches: Any, about: dict[st
 
 
 class _Motion:
-    """A `fixman.runs.loop.Mover`: steps of all replicas, in place.
+    """A `fixman.runs.loop.Mover`: steps of all replicas from the checkpoint ``state``."""
 
-    ``tau`` are the forces of a callable, if there is one, ``state`` the checkpoint to go on from.
-    """
-
-    done = 0  # steps of the last `advance` that have an answer
+    first = 0  # steps before the last `advance`, counted as times are
+    done = 0  # steps of it that have an answer
     error: Exception | None = None  # which the next one raises
 
     def __init__(
@@ -201,10 +200,9 @@ class _Motion:
         self.given, self.tau, self.about, self.state = given, tau, about, state
         self.dt, self.by_midpoint = about["stepper"]["dt"], about["stepper"]["name"] == "midpoint"
         self.step, self.states = int(state["step"]), (given.q.copy(), given.qd.copy())
-        self.moving: _steps.Steps | None = None  # steps in Python
-        if tau is not None or isinstance(given.system, Linkage):
-            of = given.system, self.states, given.loads, self.dt, tau is not None
-            self.moving = _steps.Steps(*of)
+        of = given.system, self.states, given.loads, self.dt, tau is not None
+        python = tau is not None or isinstance(given.system, Linkage)
+        self.moving = _steps.Steps(*of) if python else None
 
     def frame(self) -> Arrays:
         return self.named([part[None] for part in self.states])
@@ -221,7 +219,7 @@ class _Motion:
         """Go on; where a step fails, to the last frame before it, and fail the next time."""
         if self.error is not None:
             raise self.error
-        every = min(steps, self.about["every"])
+        every, self.first = min(steps, self.about["every"]), self.about["first"] + self.step
         start = [part.copy() for part in self.states]
         frames = steps // every
         q, qd = (np.empty((frames + 1, *part.shape)) for part in start)
@@ -266,25 +264,16 @@ class _Motion:
             self.done = step - 1
             raise self.failed(code, step, replica, self.states)
 
-    @property
-    def first(self) -> int:
-        """Steps until the last `advance`, counted as times are."""
-        return int(self.about["first"]) + self.step
-
     def make(self, step: int) -> None:
         """Make a step in Python: of linkages, and with forces that a callable gives."""
         moving: Any = self.moving
         time = (self.first + step - (0.5 if self.by_midpoint else 1.0)) * self.dt
-
-        def forces(states: tuple[Array, Array]) -> Array:
-            return self.given.tau if self.tau is None else self.asked(self.tau, time, states)
-
         before = self.states[0].copy(), self.states[1].copy()
         try:
             if self.by_midpoint:
-                replica, code = moving.midpoint(forces)
+                replica, code = moving.midpoint(partial(self.forces, time))
             else:
-                replica, code = moving.euler(forces(self.states))
+                replica, code = moving.euler(self.forces(time, self.states))
         except (FrameError, ConstraintSolveError) as error:
             singular = [self.singular(k, before, step) for k in range(len(before[0]))]
             error.step = self.first + step
@@ -337,10 +326,12 @@ class _Motion:
         frame = arrays.frame_index(replica, self.given.lead)
         return FrameError(f"{REASONS[code]} in step {step}", f": {blamed}", frame=frame, step=step)
 
-    def asked(self, tau: Torque, time: float, states: tuple[Array, Array]) -> Array:
+    def forces(self, time: float, states: tuple[Array, Array]) -> Array:
+        if self.tau is None:
+            return self.given.tau
         lead, nv = self.given.lead, self.given.system.nv
         seen = [part.copy().reshape(*lead, part.shape[-1]) for part in states]
-        return statistics.forces_of(tau(time, *seen), "tau(t, q, qd)", lead, nv)
+        return statistics.forces_of(self.tau(time, *seen), "tau(t, q, qd)", lead, nv)
 
 
 class _Given(NamedTuple):
