@@ -137,8 +137,8 @@ def test_it_rings_as_a_beam_does():
         ({"E": 0.0}, "E must be positive"),
         ({"radius": -1.0}, "radius must be positive"),
         ({"density": np.nan}, "density must be positive"),
-        ({"radius": 1e-90}, r"stiffness of the joints is beyond .* or below the smallest number"),
-        ({"radius": 1e90}, r"stiffness of the joints is beyond .* or below the smallest number"),
+        ({"radius": 1e-90}, "stiffness of the joints is no number: choose other units"),
+        ({"radius": 1e90}, "stiffness of the joints is no number: choose other units"),
     ],
 )
 def test_rods_of_nothing_are_refused(changes, message):
@@ -156,5 +156,5 @@ def test_rods_of_nothing_are_refused(changes, message):
     ],
 )
 def test_chains_that_no_memory_holds_are_refused_at_once(make):
-    with pytest.raises(MemoryError, match="a chain of 1000000000000 bodies would take about 5e"):
+    with pytest.raises(MemoryError, match=r"n = 1e\+12 would take about 5e"):
         make(10**12)

@@ -1,9 +1,7 @@
 """Serial chains of rigid bodies, one file for each published algorithm.
 
-``SerialChain`` describes a chain; the submodules answer questions about it in the symbols of
-their papers.  They share vector algebra, the placement of joints, the bias and how a joint is taken
-out of an inertia; UDUᵀ and FD1 are one algorithm.  Tests hold them against each other and against
-oracles that share nothing with them.
+``SerialChain`` describes a chain; the submodules, which load on first use, answer questions about
+it in the symbols of their papers.
 
 ============================  ==================================================================
 `kinematics`                  frames, Jacobians, momentum, steps, operational-space inertia
@@ -19,8 +17,6 @@ oracles that share nothing with them.
 `statistics`                  thermal rates, Fixman's torque, Langevin dynamics of the joints
 `urdf`                        chains and names from URDF files
 ============================  ==================================================================
-
-Names load on first use.
 """
 
 from __future__ import annotations
@@ -29,49 +25,35 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fixman.rigid.model import SerialChain
+    from fixman.rigid.model import SerialChain as SerialChain
 
-    from . import (  # relative, or mypy does not find what nothing else imports
-        articulated_body,
-        closed,
-        composite_body,
-        denoc,
-        joints,
-        kinematics,
-        motion,
-        newton_euler,
-        partition,
-        spatial_operators,
-        statistics,
-        urdf,
-    )
+    # Relative, or mypy does not find what nothing else imports.
+    from . import articulated_body as articulated_body
+    from . import closed as closed
+    from . import composite_body as composite_body
+    from . import denoc as denoc
+    from . import joints as joints
+    from . import kinematics as kinematics
+    from . import motion as motion
+    from . import newton_euler as newton_euler
+    from . import partition as partition
+    from . import spatial_operators as spatial_operators
+    from . import statistics as statistics
+    from . import urdf as urdf
 
-__all__ = [
-    "SerialChain",
-    "articulated_body",
-    "closed",
-    "composite_body",
-    "denoc",
-    "joints",
-    "kinematics",
-    "motion",
-    "newton_euler",
-    "partition",
-    "spatial_operators",
-    "statistics",
-    "urdf",
-]
+__all__ = ["SerialChain", "articulated_body", "closed", "composite_body", "denoc", "joints"]
+__all__ += ["kinematics", "motion", "newton_euler", "partition", "spatial_operators"]
+__all__ += ["statistics", "urdf"]
 
 
 def __getattr__(name: str) -> Any:
     if name == "SerialChain":
-        value: Any = import_module("fixman.rigid.model").SerialChain
+        globals()[name] = import_module("fixman.rigid.model").SerialChain
     elif name in __all__:
-        value = import_module(f"fixman.rigid.{name}")
+        import_module(f"fixman.rigid.{name}")
     else:
         raise AttributeError(f"module 'fixman.rigid' has no attribute {name!r}")
-    globals()[name] = value  # the next access does not come here
-    return value
+    return globals()[name]  # where the next access finds it
 
 
 def __dir__() -> list[str]:

@@ -4,14 +4,14 @@ With Λ = Σ_c f_c f_cᵀ and s_c = ℳ⁻¹ Aᵀ f_c, at f_c and s_c that do no
 
     ∂ ln det Λ⁻¹ = Σ_c ∂ (2 f_cᵀ A(q) s_c − s_cᵀ ℳ(q) s_c)
 
-Joint i moves all that lies beyond it along p_i.  To the twists V of those bodies that is as if V of
-the body before had changed by p_i × V the other way, and so with wrenches w of the closures,
-momenta h, and [·] of all bodies beyond,
+Joint i moves all bodies beyond it along p_i, as if the twist V of the body before had changed by
+p_i × V the other way.  So with wrenches w of the closures, momenta h, and sums [·] over all bodies
+beyond,
 
     ∂/∂q_i = 2 p_iᵀ ([Γ] + V_{i−1} ×* [h − w])
 
-Γ is V ×* w at every end, and what w changes by: with b's point, and with the axes of a.  Wrenches
-are [moment; force] about the origin of the base, twists [ω; v] there, and ×* is their product.
+Γ is V ×* w at every end, and the change of w with b's point and the axes of a.  Wrenches are
+[moment; force] about the origin of the base, twists [ω; v] there, and ×* is their product.
 """
 
 from __future__ import annotations
@@ -66,7 +66,6 @@ def _square_roots(compliance: Array) -> Array:
 
 
 def _ends(linkage: Linkage, poses: list[Any], frames: int) -> tuple[Array, Array]:
-    """Axes and points of all ends in the base."""
     count = len(linkage._ends)
     axes, points = np.empty((frames, count, 3, 3)), np.empty((frames, count, 3))
     for k, end in enumerate(linkage._ends):
@@ -90,7 +89,6 @@ def _wrenches(linkage: Linkage, f: Array, axes: Array, points: Array) -> Array:
 
 
 def _changes(linkage: Linkage, w: Array, points: Array, twists: list[Array]) -> list[Array]:
-    """Return what wrenches change by, as wrenches: with b's point, and with the axes of a."""
     out = [np.zeros_like(V) for V in twists]
     for k in range(len(linkage.closures)):
         a, b = linkage._ends[2 * k : 2 * k + 2]
@@ -111,12 +109,11 @@ def _changes(linkage: Linkage, w: Array, points: Array, twists: list[Array]) -> 
 
 
 def _beyond(wrenches: Array) -> Array:
-    """Return sums over each body and all that lie beyond it."""
+    """Sum over each body and all beyond it."""
     return np.asarray(np.cumsum(wrenches[..., ::-1, :], axis=-2)[..., ::-1, :])
 
 
-def _dual(V: Array, w: Array) -> Array:
-    """V ×* w."""
+def _dual(V: Array, w: Array) -> Array:  # V ×* w
     (ω, v), (n, f) = ((x[..., :3], x[..., 3:]) for x in (V, w))
     return np.concatenate([np.cross(ω, n) + np.cross(v, f), np.cross(ω, f)], axis=-1)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
@@ -61,25 +61,25 @@ def in_chain(linkage: Linkage, c: int) -> Iterator[None]:
         raise
 
 
-def driven(linkage: Linkage, q: Array, qd: Array, tau: Array) -> Array:
-    """Add the forces of springs and dampers."""
-    parts = []
-    for c, arm, x, v, t in chains(linkage, q, qd, tau):
+def each(linkage: Linkage, answer: Callable[..., Array], q: Array, *rates: Array) -> list[Array]:
+    found = []
+    for c, *given in chains(linkage, q, *rates):
         with in_chain(linkage, c):
-            parts.append(t + passive_forces(arm, x, v) if arm._passive else t)
-    return np.concatenate(parts, axis=-1)
+            found.append(answer(*given))
+    return found
+
+
+def driven(linkage: Linkage, q: Array, qd: Array, tau: Array) -> Array:
+    if not any(arm._passive for arm in linkage.chains):
+        return tau
+    return tau + np.concatenate(each(linkage, passive_forces, q, qd), axis=-1)
 
 
 def loaded(
-    linkage: Linkage,
-    q: ArrayLike,
-    qd: ArrayLike,
-    tau: ArrayLike,
-    gravity: ArrayLike,
-    wrenches: ArrayLike | None,
+    linkage: Linkage, gravity: ArrayLike, wrenches: ArrayLike | None, **state: ArrayLike
 ) -> tuple[Array, ...]:
     """Coordinates, rates and forces with the same batch axes, and loads as `answers` takes them."""
-    x, v, f = arguments(linkage, q=q, qd=qd, tau=tau)
+    x, v, f = arguments(linkage, **state)
     g = falling(gravity)
     _arrays.require_finite(g, (3,), "gravity", "component")
     if wrenches is None:
@@ -102,18 +102,20 @@ def loaded(
 def answers(
     linkage: Linkage,
     task: int,
-    state: tuple[Array, Array, Array],
+    state: tuple[Array, ...],
     loads: Array = AT_REST,
     limit: float = np.inf,
 ) -> tuple[Array, Array]:
     """Run `kernel.states` on q, q̇, τ with the same batch axes: (..., nv) and (..., numbers).
 
-    ``loads``: gravity (3,), or (frames, …) for each chain gravity and wrenches.
+    ``state`` without q̇ or τ is at rest or without forces.  ``loads``: gravity (3,), or (frames, …)
+    for each chain gravity and wrenches.
     """
     held, nv, count = linkage.held, linkage.nv, len(linkage.closures)
     sizes = {kernel.GAPS: 2 * held, kernel.COMPLIANCE: held * (held + 1), kernel.PULLS: held * nv}
     size = 2 if task >= kernel.DETERMINANT else sizes.get(task, 6 * count)
     found, lead = tables(linkage), state[0].shape[:-1]
+    state += (np.zeros((*lead, nv)),) * (3 - len(state))
     flat = [np.ascontiguousarray(part).reshape(-1, part.shape[-1]) for part in state]
     frames, memory = len(flat[0]), workspace(int(found.starts[-1]))
     qdd, out = np.empty((frames, nv)), np.empty((frames, size))
@@ -136,36 +138,26 @@ def answers(
         if why != DONE:
             raise _refusal(linkage, state, loads, why, frame)
         frame, why = run(frame + 1, frames, kernel.CERTAIN)
+    if not np.isfinite(out).all():
+        bad = int(np.argmin(np.isfinite(out).all(axis=1)))
+        raise _arrays.overflow("gaps or forces of the closures", bad, lead)
     return qdd.reshape(*lead, nv), out.reshape(*lead, size)
 
 
 def gaps(linkage: Linkage, q: Array, qd: Array | None = None) -> Array:
     """Gaps (..., held), or their rates."""
-    rest = np.zeros((*q.shape[:-1], linkage.nv))
-    out = answers(linkage, kernel.GAPS, (q, rest if qd is None else qd, rest))[1]
-    if not np.isfinite(out).all():
-        bad = int(np.argmin(np.isfinite(out).all(-1)))
-        raise _arrays.overflow("gaps", bad, out.shape[:-1])
+    out = answers(linkage, kernel.GAPS, (q,) if qd is None else (q, qd))[1]
     return out[..., : linkage.held] if qd is None else out[..., linkage.held :]
 
 
 def logdets(linkage: Linkage, q: Array, task: int = kernel.DETERMINANT) -> Array:
     """ln det Λ⁻¹ and ln det ℳ (..., 2), or as ``task`` says ln det A Aᵀ and 0."""
-    rest = np.zeros((*q.shape[:-1], linkage.nv))
-    return answers(linkage, task, (q, rest, rest))[1]
-
-
-def correction(linkage: Linkage, q: Array, qd: Array, task: int) -> Array:
-    """Rates −ℳ⁻¹ Aᵀ Λ gap, or of the gap's rate: the least that move closures back."""
-    return answers(linkage, task, (q, qd, np.zeros_like(qd)))[0]
+    return answers(linkage, task, (q,))[1]
 
 
 def compliance(linkage: Linkage, q: Array) -> tuple[Array, Array]:
     """Λ⁻¹ (..., held, held), and scales of its rows by how freely ends move (..., held)."""
-    rest, held = np.zeros((*q.shape[:-1], linkage.nv)), linkage.held
-    out = answers(linkage, kernel.COMPLIANCE, (q, rest, rest))[1]
-    if not np.isfinite(out).all():
-        raise _arrays.overflow("compliance of the closures", 0, ())
+    held, out = linkage.held, answers(linkage, kernel.COMPLIANCE, (q,))[1]
     return out[..., :-held].reshape(*q.shape[:-1], held, held), out[..., -held:]
 
 
@@ -181,9 +173,8 @@ def require_definite(linkage: Linkage, q: Array, frame: Any, least: float = LOST
 
 
 def _refusal(
-    linkage: Linkage, state: tuple[Array, Array, Array], loads: Array, why: int, frame: int
+    linkage: Linkage, state: tuple[Array, ...], loads: Array, why: int, frame: int
 ) -> ValueError:
-    """Return the error for a frame without an answer."""
     q, qd, tau = state
     lead = q.shape[:-1]
     if why in (kernel.OPEN, kernel.OPENING):
@@ -242,11 +233,16 @@ def tables(linkage: Linkage) -> ends.Tables:
 
 def _tables(linkage: Linkage) -> ends.Tables:
     plans = [articulated_body._plan(arm) for arm in linkage.chains]
-    rows = np.searchsorted(linkage._of, np.arange(len(linkage.closures) + 1))
+    held, count = linkage.held, len(linkage.closures)
+    rows = np.searchsorted(linkage._of, np.arange(count + 1))
     closures = [
         (_turns(closure), rows[k], rows[k + 1]) for k, closure in enumerate(linkage.closures)
     ]
     chains, columns = _chains(linkage, plans)
+    last = chains[-1]
+    room = [last[ends.UNIT] + last[ends.UNITS], last[ends.INNOVATION] + last[ends.INNOVATIONS]]
+    room += [6 * LANES, LANES * LANES, LANES, 2 * count * ends.PLACED, 3 * count, 3 * held]
+    room += [*[held] * 5, held**2, held**2, 2 * count]  # parts of `ends.Room`
     return ends.Tables(
         chains,
         np.concatenate([plan.table for plan in plans]),
@@ -257,7 +253,7 @@ def _tables(linkage: Linkage) -> ends.Tables:
         np.array(closures, dtype=np.int64),
         linkage._directions,
         linkage._angular.astype(np.int64),
-        _starts(linkage, chains[-1]),
+        np.cumsum([0, *room]),
     )
 
 
@@ -269,18 +265,9 @@ def _seats(linkage: Linkage, plans: list[Any]) -> Array:
         if end.body is not None:
             frame = plans[end.chain].table[plans[end.chain].n * LINK :][end.body * FRAME :]
             turn, shift = frame[TURN:SHIFT].reshape(3, 3), frame[SHIFT : SHIFT + 3]
-        seats[k, :9] = np.ravel(turn @ np.array(end.axes))
-        seats[k, 9:12] = turn @ np.array(end.point) + shift
+        seats[k, :12] = *np.ravel(turn @ np.array(end.axes)), *(turn @ np.array(end.point) + shift)
     seats[:, 12] = np.repeat(linkage._lengths, 2)
     return seats
-
-
-def _starts(linkage: Linkage, last: Any) -> Any:
-    """Where each part of `ends.Room` begins, and where the last one ends."""
-    held, count = linkage.held, len(linkage.closures)
-    sizes = [last[ends.UNIT] + last[ends.UNITS], last[ends.INNOVATION] + last[ends.INNOVATIONS]]
-    sizes += [6 * LANES, LANES * LANES, LANES, 2 * count * ends.PLACED, 3 * count, 3 * held]
-    return np.cumsum([0, *sizes, *[held] * 5, held**2, held**2, 2 * count])
 
 
 def _chains(linkage: Linkage, plans: list[Any]) -> tuple[Any, list[Any]]:
@@ -303,7 +290,6 @@ def _chains(linkage: Linkage, plans: list[Any]) -> tuple[Any, list[Any]]:
 
 
 def _turns(closure: Closure) -> int:
-    """Return the code of the turns that a closure holds."""
     free = [d for d in range(3) if ("rx", "ry", "rz")[d] not in closure.directions]
     # One alone is held in the plane, where there are no others.
     return {1: sum(free), 3: ends.NO_TURNS}.get(len(free), ends.ALL_TURNS)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from typing import Self, TypeVar
+from collections.abc import Iterable, Mapping, Sequence, Set
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,18 +15,18 @@ from fixman.kernels.rigid.joints import JOINTS, NAMES, Name
 BYTES = 500  # a body, while a chain is made
 
 
-Made = TypeVar("Made")
-
-
 class Constructors:
-    """Class methods of `SerialChain`, which names them in its documentation."""
+    """Class methods of `SerialChain`."""
+
+    if TYPE_CHECKING:  # it is a dataclass
+
+        def __init__(self, *fields: Any, **more: Any) -> None: ...
 
     @classmethod
     def planar(cls, lengths: ArrayLike, masses: ArrayLike, inertias: ArrayLike) -> Self:
         """Make a planar revolute arm: links along x, axes along z, mass centres at the middle.
 
-        ``lengths``, ``masses``, ``inertias (n,)``, these about the mass centre and the z axis; the
-        other two principal inertias are set equal, which a planar motion does not see.
+        ``lengths``, ``masses``, ``inertias (n,)``, these about the mass centre and all three axes.
         """
         lengths = _array(lengths, "lengths", "body", (None,))
         n = lengths.size
@@ -38,8 +38,7 @@ class Constructors:
         centres = np.zeros((n, 3))
         centres[:, 0] = lengths / 2
         eye = np.broadcast_to(np.eye(3), (n, 3, 3))
-        hinge: Name = "revolute"
-        return _made(cls)((hinge,) * n, eye, shift, masses, centres, tensors)
+        return cls(("revolute",) * n, eye, shift, masses, centres, tensors)
 
     @classmethod
     def random(
@@ -64,7 +63,7 @@ class Constructors:
             kinds[0] = "free"
         rotations = np.linalg.qr(rng.normal(size=(n, 3, 3)))[0]
         rotations *= np.sign(np.linalg.det(rotations))[:, None, None]
-        # Inertia of a cloud of points: physically possible, and well away from singular.
+        # Inertia of a cloud of points: possible, and well away from singular.
         cloud = rng.normal(size=(n, 8, 3)) * 0.3
         cloud -= cloud.mean(axis=1, keepdims=True)
         masses = rng.uniform(0.5, 2.0, size=n)
@@ -75,7 +74,7 @@ class Constructors:
         parts = rotations, translations, masses, centres, inertias
         pitched = np.array([JOINTS[NAMES.index(kind)].pitch for kind in kinds])
         pitch = np.where(pitched, rng.uniform(0.1, 0.3, n), 0.0) if pitched.any() else None
-        return _made(cls)(tuple(kinds), *parts, pitch=pitch)
+        return cls(tuple(kinds), *parts, pitch=pitch)
 
     @classmethod
     def from_dh(
@@ -92,27 +91,21 @@ class Constructors:
     ) -> Self:
         """Make a chain from Denavit–Hartenberg parameters in Saha's convention.
 
-        Saha's frame i is fixed in link i − 1 with Z_i along joint i, and frame i + 1 is reached
-        from it by Rot(Z, θ_i) Trans(Z, b_i) Trans(X, a_i) Rot(X, α_i); frame 1 is the base
-        (saha_1999, appendix A).  Link i is described in frame i + 1, as in Table 3 there.
+        Frame i is fixed in link i − 1 with Z_i along joint i, and frame i + 1 is reached from it
+        by Rot(Z, θ_i) Trans(Z, b_i) Trans(X, a_i) Rot(X, α_i); frame 1 is the base (saha_1999,
+        appendix A).  The body's frame of this class is frame i turned by θ_i and shifted by b_i.
 
         Parameters
         ----------
         a, b, alpha, theta : (n,)
             Lengths and angles (radians).  The variable one, θ_i of a revolute and b_i of a
-            prismatic joint, is the value given here plus q_i: give zero, and q is that variable.
+            prismatic joint, is the value given here plus q_i.
         joints : sequence of "revolute", "prismatic"
         masses : (n,)
         com : (n, 3)
-            Link i's mass centre in frame i + 1.  It is the r of Corke's toolboxes; Saha's r leads
-            the other way, to the origin of frame i + 1: com is −r.
+            Link i's mass centre in frame i + 1: Corke's r, and −r of Saha.
         inertias : (n, 3, 3) or (n, 3)
             About the mass centre in the axes of frame i + 1; (n, 3) are principal moments.
-
-        Notes
-        -----
-        The body's frame of this class is Saha's frame i turned by θ_i and shifted by b_i, so that
-        its z axis is the joint's axis.
         """
         kinds = named(joints)
         n = len(kinds)
@@ -127,8 +120,7 @@ class Constructors:
         tensors = _array(inertias, "inertias", "body", (n, 3) if principal else (n, 3, 3))
         if principal:
             tensors = tensors[:, :, None] * np.eye(3)
-        # A turn about Z and a shift along it commute, so the constant part of either can be put
-        # before the joint's motion, in the joint's frame.
+        # A turn about Z and a shift along it commute: their constant parts come first.
         Q = turns(alpha, 0)  # axes of frame i + 1 in the body's frame
         at = np.column_stack([a, np.zeros(n), np.zeros(n)])  # its origin, likewise
         rotations, translations = turns(theta, 2), np.zeros((n, 3))
@@ -138,7 +130,7 @@ class Constructors:
             translations[1:] = at[:-1] + np.einsum("nij,nj->ni", Q[:-1], translations[1:])
             centres = at + np.einsum("nij,nj->ni", Q, com)
             tensors = Q @ tensors @ Q.swapaxes(1, 2)
-        return _made(cls)(kinds, rotations, translations, masses, centres, tensors)
+        return cls(kinds, rotations, translations, masses, centres, tensors)
 
     @classmethod
     def snake(
@@ -152,21 +144,18 @@ class Constructors:
     ) -> Self:
         """Make a snake: n equal solid cylinders along x, hinged about z and y in turn.
 
-        ``length``, ``mass`` and ``radius`` are of each link; with ``free_base`` the first link
-        floats instead of turning about z.
+        With ``free_base`` the first link floats instead of turning about z.
         """
         n = _size(n)
         length, mass = arrays.positive(length, "length"), arrays.positive(mass, "mass")
         radius = arrays.positive(radius, "radius")
-        hinge: Name = "revolute"
-        joints: tuple[Name, ...] = (hinge,) * n
-        if arrays.flag(free_base, "free_base"):
-            joints = ("free", *joints[1:])
+        first = "free" if arrays.flag(free_base, "free_base") else "revolute"
+        joints = (first, *("revolute",) * (n - 1))
         # Every other frame is turned about the link so that its z axis is y of the one before.
         rotations = np.tile(np.eye(3), (n, 1, 1))
         rotations[1::2] = [[1, 0, 0], [0, 0, 1], [0, -1, 0]]
         rotations[2::2] = [[1, 0, 0], [0, 0, -1], [0, 1, 0]]
-        return _made(cls)(joints, rotations, *_cylinders(np.full(n, length), mass / length, radius))
+        return cls(joints, rotations, *_cylinders(np.full(n, length), mass / length, radius))
 
     @classmethod
     def rod(
@@ -182,13 +171,12 @@ class Constructors:
     ) -> Self:
         """Make an elastic rod: solid cylinders along x with springs in between.
 
-        A discrete, inextensible Cosserat rod without shear.  Its n pieces of length ℓ have a
-        spherical joint in the middle of each, of stiffness (G J, E I, E I)/ℓ for twist and two
-        bends, I = π r⁴/4 and J = 2 I.  Bodies reach from the middle of a piece to that of the next,
-        and at an end of the rod over half a piece: the first half is held by the base, or floats.
-        Either end can therefore be welded, pinned or left free, with an error of second order.  A
-        rod under a small force F at its tip is deflected by F L³/(3 E I) (1 − 1/(4 n²)), and both
-        twist and slope of the tip under a moment are exact, for any n.
+        A discrete, inextensible Cosserat rod without shear, of pieces of length ℓ.  In the middle
+        of each is a spherical joint of stiffness (G J, E I, E I)/ℓ for twist and two bends,
+        I = π r⁴/4 and J = 2 I.  Bodies reach from one joint to the next, and over half a piece at
+        the ends, which can be welded, pinned or left free with an error of second order: a small
+        force F at the tip of a clamped rod deflects it by F L³/(3 E I) (1 − 1/(4 n²)).  Twist and
+        slope of the tip under a moment are exact, for any n.
 
         Parameters
         ----------
@@ -197,14 +185,7 @@ class Constructors:
         E, G, radius, length, density : float
             Young's and shear moduli; radius and length of the whole rod; mass by volume.  Positive.
         free_base : bool
-            Whether the rod floats.  If not it is clamped where it begins, and the base bears the
-            half piece that it holds.
-
-        Notes
-        -----
-        Rods that are thick beside their length, or under tension that would lengthen them
-        noticeably, are something else.  Quick modes of short pieces, whose frequencies grow as n²,
-        ask for no shorter steps of `rigid.motion`; explicit integrators need them.
+            Whether the rod floats.  If not, the base holds its first half piece.
         """
         n, floats = _size(n), arrays.flag(free_base, "free_base")
         numbers = {"E": E, "G": G, "radius": radius, "length": length, "density": density}
@@ -214,12 +195,8 @@ class Constructors:
         bend = E * area * radius**2 / 4 * pieces / length
         stiffness = np.tile([2 * G / E * bend, bend, bend], (pieces, 1))
         if not (stiffness.all() and np.isfinite(stiffness).all()):
-            raise ValueError(
-                "the stiffness of the joints is beyond the largest or below the smallest number: "
-                "choose other units"
-            )
-        ball: Name = "spherical"
-        joints: tuple[Name, ...] = (ball,) * pieces
+            raise ValueError("the stiffness of the joints is no number: choose other units")
+        joints = ("spherical",) * pieces
         edges = [*(length * (np.arange(pieces) + 0.5) / max(pieces, 1)), length]
         if floats:
             joints, edges = ("free", *joints), [0.0, *edges]
@@ -227,26 +204,15 @@ class Constructors:
         shift, *bodies = _cylinders(np.diff(edges), density * area, radius)
         shift[0, 0] = edges[0]
         eye = np.tile(np.eye(3), (n, 1, 1))
-        return _made(cls)(joints, eye, shift, *bodies, stiffness=stiffness.reshape(-1))
+        return cls(joints, eye, shift, *bodies, stiffness=stiffness.reshape(-1))
 
 
 def _size(n: int) -> int:
-    """Return a number of bodies that this machine can hold."""
-    n = arrays.positive_int(n, "n")
-    arrays.require_memory(BYTES * n, f"a chain of {n} bodies")
-    return n
-
-
-def _made(cls: type[Made]) -> Callable[..., Made]:
-    """Return the class that these constructors belong to, which takes arguments."""
-    return cls
+    return arrays.positive_int(n, "n", BYTES)
 
 
 def _cylinders(lengths: Array, mass: float, radius: float) -> tuple[Array, ...]:
-    """Return translations, masses, centres and inertias of solid cylinders in a row along x.
-
-    ``mass`` is that of a unit of length.
-    """
+    """Return translations … inertias of cylinders in a row along x, of a mass for each length."""
     shift, centres = np.zeros((2, lengths.size, 3))
     shift[1:, 0], centres[:, 0] = lengths[:-1], lengths / 2
     masses = mass * lengths
@@ -257,7 +223,6 @@ def _cylinders(lengths: Array, mass: float, radius: float) -> tuple[Array, ...]:
 
 
 def named(joints: Iterable[Name]) -> tuple[Name, ...]:
-    # A set has no order, and what a dictionary is meant to say would be a guess.
     if isinstance(joints, (str, Set, Mapping)) or not isinstance(joints, Iterable):
         raise ValueError(f"joints must be a sequence of names, got {joints!r:.80}")
     joints = tuple(joints)
@@ -279,7 +244,7 @@ def turns(angles: Array, axis: int) -> Array:
 
 
 def _array(value: ArrayLike, name: str, what: str, shape: tuple[int | None, ...]) -> Array:
-    """Coerce to a shape, of which the first size may be any."""
+    """Coerce to a shape, whose first size may be any."""
     array = arrays.real(value, (), name)
     if array.ndim != len(shape) or shape not in (array.shape, (None,)):
         expected = str(shape).replace("None", "n")

@@ -116,15 +116,10 @@ class Closure:
 
 @dataclass(frozen=True, repr=False)
 class Linkage:
-    """Serial chains on one base, and what closes them.
+    """Serial chains on one base and their closures, one or a tuple of each.
 
     A body that arms hold is a chain of one free joint.  Coordinates, rates, forces and bodies are
     those of one chain after the other.
-
-    Attributes
-    ----------
-    chains : SerialChain, or a tuple of them
-    closures : Closure, or a tuple of them
     """
 
     chains: tuple[SerialChain, ...]
@@ -133,10 +128,8 @@ class Linkage:
     def __post_init__(self) -> None:
         for name, kind in (("chains", SerialChain), ("closures", Closure)):
             given: Any = getattr(self, name)
-            items = (given,) if isinstance(given, kind) else given
-            if not isinstance(items, Iterable):
-                raise TypeError(f"{name} must be of {kind.__name__}, got {type(given).__name__}")
-            items = tuple(items)
+            single = isinstance(given, kind) or not isinstance(given, Iterable)
+            items = (given,) if single else tuple(given)
             if not items or not all(isinstance(item, kind) for item in items):
                 found = ", ".join(map(model.other, items)) or "none"
                 raise TypeError(f"{name} must be of {kind.__name__}, got {found}")
@@ -171,15 +164,10 @@ class Linkage:
 
     def __repr__(self) -> str:
         """``<Linkage: 3 bodies in 2 chains, 1 closure, 2 of 3 rates held>``."""
-        bodies, chains, closures = (
-            f"{count} {one if count == 1 else many}"
-            for count, one, many in (
-                (self.n, "body", "bodies"),
-                (len(self.chains), "chain", "chains"),
-                (len(self.closures), "closure", "closures"),
-            )
-        )
-        return f"<Linkage: {bodies} in {chains}, {closures}, {self.held} of {self.nv} rates held>"
+        n, chains, closures = self.n, len(self.chains), len(self.closures)
+        text = f"{n} {'body' if n == 1 else 'bodies'} in {chains} chain{'s' * (chains > 1)}"
+        text += f", {closures} closure{'s' * (closures > 1)}, {self.held} of {self.nv} rates held"
+        return f"<Linkage: {text}>"
 
     @property
     def n(self) -> int:
@@ -218,17 +206,15 @@ class Linkage:
         return np.repeat(np.isin(np.arange(self.n), given), rates)
 
     def _locked(self, rates: NDArray[np.bool_]) -> Linkage:
-        """Return the linkage with immovable armature on these rates."""
         if not rates.any():
             return self
         mass = sum(arm.masses.sum() for arm in self.chains)
-        square = (self._size + self._extents.max()) ** 2
-        about = mass * square + sum(np.trace(arm.inertias.sum(axis=0)) for arm in self.chains)
+        about = mass * (self._size + self._lengths.max()) ** 2
+        about += sum(np.trace(arm.inertias.sum(axis=0)) for arm in self.chains)
         added = np.where(rates, IMMOVABLE * np.where(self._turning, about, mass), 0.0)
-        chains = zip(self.chains, self.split(added, "nv"), strict=True)
-        return replace(
-            self, chains=tuple(replace(arm, armature=arm.armature + more) for arm, more in chains)
-        )
+        parts = zip(self.chains, self.split(added, "nv"), strict=True)
+        chains = tuple(replace(arm, armature=arm.armature + more) for arm, more in parts)
+        return replace(self, chains=chains)
 
     @cached_property
     def _offsets(self) -> dict[str, list[int]]:
@@ -243,11 +229,8 @@ class Linkage:
     @cached_property
     def _on(self) -> list[list[int]]:
         """Numbers of the ends on each chain, from the base outwards."""
-        moving = [(end.body, k) for k, end in enumerate(self._ends) if end.body is not None]
-        return [
-            [k for _, k in sorted(moving) if self._ends[k].chain == c]
-            for c in range(len(self.chains))
-        ]
+        ends = sorted((e.body, k, e.chain) for k, e in enumerate(self._ends) if e.body is not None)
+        return [[k for _, k, chain in ends if chain == c] for c in range(len(self.chains))]
 
     @cached_property
     def _tables(self) -> dict[str, Any]:
@@ -277,9 +260,9 @@ class Linkage:
     def _size(self) -> float:
         """Length that displacements are compared with: of links and ends, or 1."""
         moving = [end.point for end in self._ends if end.body is not None]
-        links = (np.linalg.norm(arm.translations[1:], axis=1).sum() for arm in self.chains)
-        found = sum(float(np.linalg.norm(point)) for point in moving) + float(sum(links))
-        return found or 1.0
+        lengths = [np.linalg.norm(arm.translations[1:], axis=1).sum() for arm in self.chains]
+        lengths += [np.linalg.norm(point) for point in moving]
+        return float(sum(lengths)) or 1.0
 
     def _in_sizes(self, gap: Array) -> Array:
         """Return gaps with displacements in units of `_size`."""
@@ -290,8 +273,8 @@ class Linkage:
         return np.concatenate([model.turning(arm) for arm in self.chains])
 
     @cached_property
-    def _extents(self) -> Array:
-        """Size of the body at each end, 0 of the base."""
+    def _lengths(self) -> Array:
+        """Size of the bodies at each closure, which compares forces with moments."""
         sizes = np.zeros(len(self._ends))
         for k, end in enumerate(self._ends):
             if end.body is not None:
@@ -300,10 +283,5 @@ class Linkage:
                 spread = np.sqrt(about / mass) if mass > 0 else 0.0
                 far = np.linalg.norm(arm.centres[end.body])
                 sizes[k] = max(np.linalg.norm(end.point), far, spread)
-        return sizes
-
-    @cached_property
-    def _lengths(self) -> Array:
-        """Size of the bodies at each closure, which compares forces with moments."""
-        largest = self._extents.reshape(-1, 2).max(axis=1)
+        largest = sizes.reshape(-1, 2).max(axis=1)
         return np.where(largest > 0, largest, 1.0)

@@ -71,9 +71,9 @@ class Trajectory(Series):
     def energy(self) -> Array:
         """Kinetic energy and that of gravity and springs, (frames, ...); not of other forces."""
         if "energy" not in self.held:
-            self.held["energy"] = _energy(self.system, self.q, self.qd, self.about["gravity"])
-            self.held["energy"].flags.writeable = False
-        return self.held["energy"]
+            x, v = np.asarray(self.q), np.asarray(self.qd)
+            self.held["energy"] = _energy(self.system, x, v, self.about["gravity"])
+        return self._read_only("energy")
 
     @property
     def gap(self) -> Array:

@@ -39,7 +39,6 @@ SAME = 3e-7  # largest share of a change, beside others, that is taken for round
 
 
 def soft(arm: SerialChain, share: float) -> SerialChain:
-    """Return the chain with its springs and dampers as inertia."""
     added = share * (arm.damping + share * arm.stiffness)
     none = np.zeros(arm.nv)
     return replace(arm, armature=arm.armature + added, damping=none, stiffness=none)
@@ -170,8 +169,7 @@ class Steps:
         start, bound, share, best, size = v_m.copy(), np.inf, 1.0, np.inf, np.inf
         to = change = x.copy()
         kept = to, change
-        ways: list[Array] = []  # differences of where rounds led, and of how far
-        changes: list[Array] = []
+        learned: list[tuple[Array, Array]] = []  # differences of where rounds led, and how far
         for count in range(4 * motion.ROUNDS if self.asks else motion.ROUNDS):
             before, older = x.copy(), (to, change)
             self.glide(k, dt)
@@ -198,14 +196,12 @@ class Steps:
             if self.asks and (learning or slow):
                 if learning and size > 2.0 * best:
                     share *= 0.5
-                    (to, change), ways, changes = kept, [], []
+                    (to, change), learned = kept, []
                     x[:] = to - (1.0 - share) * change
                 elif count:
-                    ways, changes = (
-                        [*ways[1 - KEPT :], to - older[0]],
-                        [*changes[1 - KEPT :], change - older[1]],
-                    )
-                    x -= _share(np.array(changes), change) @ np.array(ways)
+                    learned = [*learned[1 - KEPT :], (to - older[0], change - older[1])]
+                    ways, changes = map(np.array, zip(*learned, strict=True))
+                    x -= _share(changes, change) @ ways
                 if size < best:
                     best, kept = size, (to, change)
                 learning, which = True, motion.ROUND
@@ -243,7 +239,6 @@ class Steps:
         return replica, code
 
     def closed_euler(self, linkage: Linkage, soft: Linkage, forces: Array) -> tuple[int, int]:
-        """Make one linearly implicit step, and close it."""
         (q, v), dt, total = self.states, self.dt, forces.copy()
         then = closed.integrate(linkage, q, v, dt)
         for _, arm, x, w, f in _closures.chains(linkage, then, v, total):
@@ -264,9 +259,8 @@ class Impulses:
 
     def __init__(self, steps: Steps, linkage: Linkage, k: int) -> None:
         self.steps, self.linkage, self.k = steps, linkage, k
-        p0, rest = steps.p0[k], np.zeros(steps.system.nv)
-        given = steps.states[0][k], rest, rest
-        rates = _closures.answers(linkage, kernel.PULLS, given)[1].reshape(-1, rest.size)
+        p0, q = steps.p0[k], steps.states[0][k]
+        rates = _closures.answers(linkage, kernel.PULLS, (q,))[1].reshape(-1, p0.size)
         start, self.pushes = p0.copy(), np.empty_like(rates)
         for push, rate in zip(self.pushes, rates, strict=True):
             p0[:] = 0.0

@@ -7,9 +7,9 @@ free to move.  From tip to base, with p_i the directions in which joint i moves,
 
 and from base to tip q̈_i = D_i⁻¹ (u_i − p_iᵀ M̂_i a′_i) (Featherstone, Rigid Body Dynamics
 Algorithms, 2008, section 7.3; the D_i are the m̂_i of saha_1996 and D(k) of rodriguez_kreutz_1988).
-The kernel is in Featherstone's symbols: I^A is M̂_i, s or S is p_i, and U is M̂_i p_i.  The pass as
-it stands in the book is `articulated_body` in ``tests/rigid_oracles.py``, without the armature J_i:
-with it joint i does not let all of M̂_i go, and what remains along p_i is J_i D_i⁻¹ p_iᵀ M̂_i.
+The kernel is in Featherstone's symbols: I^A is M̂_i, s or S is p_i, and U is M̂_i p_i.  With the
+armature J_i, which the book does not have, joint i lets not all of M̂_i go: J_i D_i⁻¹ p_iᵀ M̂_i of it
+remains along p_i.
 """
 
 from __future__ import annotations
@@ -36,8 +36,7 @@ from fixman.rigid.model import SMALL, SerialChain, workspace
 __all__ = ["forward_dynamics", "pivots"]
 
 _FLOAT64 = np.dtype(np.float64)
-# Bytes of the memory of eight states, beyond caches, that take the time of one state alone.
-DEAR = 15 * 2**20
+DEAR = 15 * 2**20  # bytes of memory for eight states that take the time of one state alone
 
 
 def forward_dynamics(
@@ -50,11 +49,10 @@ def forward_dynamics(
     wrenches: ArrayLike | None = None,
     workers: int = 1,
 ) -> Array:
-    """Accelerations of the joints by Featherstone's articulated-body algorithm.
+    """Accelerations (..., nv) of the joints by Featherstone's articulated-body algorithm.
 
     Parameters
     ----------
-    arm : SerialChain
     q : (..., nq)
         Coordinates.
     qd, tau : (..., nv)
@@ -63,13 +61,9 @@ def forward_dynamics(
         Acceleration of free fall in the axes of the base; none unless given.
     wrenches : (..., n, 6), optional
         External force, then moment about the origin of the body's frame, on each body in the axes
-        of that frame; those of `kinematics` are in the axes of the base.
+        of that frame.
     workers : int
         Threads over a batch of states.  The results are the same for any number.
-
-    Returns
-    -------
-    qdd : (..., nv)
 
     Raises
     ------
@@ -80,53 +74,32 @@ def forward_dynamics(
 
     Notes
     -----
-    O(n) in time and memory.  Batches are computed eight states at a time, so that the last digit
-    of a state may differ from what it has alone, but not with its place in the batch.  A thread
-    keeps up to 64 MB of work memory for its next call.
-
-    Digits are lost where heavy bodies hang on light ones: of max |q̈| up to 1e-9 if masses range
-    over six powers of ten at random, 1e-6 if over ten.
+    O(n) in time and memory.  Batches are computed eight states at a time: the last digit of a state
+    may differ from that of the state alone, but not with its place in the batch.  A thread keeps up
+    to 64 MB of work memory.  Digits are lost where heavy bodies hang on light ones: of max |q̈| up
+    to 1e-9 if masses range over six powers of ten at random, 1e-6 if over ten.
     """
     if wrenches is None and workers == 1:
-        # Arrays that need no gate, which would cost as much as twenty links.  Sizes of one state
-        # are left to the kernel, and so are the axes of its qd and tau: it refuses any but one
-        # with a TypeError.  (A masked array it would take for what is beneath.)
-        try:
-            if (
-                type(q) is type(qd) is type(tau) is ndarray
-                and q.dtype is qd.dtype is tau.dtype is _FLOAT64
-                and q.flags.carray
-                and qd.flags.carray
-                and tau.flags.carray
-                and not arm._passive
-            ):
-                plan = arm._tables["articulated_body"]
-                loads = model.falling(gravity)
-                flat = q.ndim == 1
-                if flat or (q.ndim == 2 and len(q) == len(qd) == len(tau) == 1):
-                    one = (q, qd, tau) if flat else (q[0], qd[0], tau[0])
-                    qdd = empty(plan.shape)
-                    room = workspace(plan.units) if plan.roomy else None
-                    if plan.state(plan.table, *one, loads, qdd, room) == DONE:
-                        return qdd if flat else qdd[None]
-                elif qd.shape == tau.shape == (*q.shape[:-1], plan.nv) and q.shape[-1] == plan.nq:
-                    qdd, frames = empty(qd.shape), qd.size // plan.nv
-                    given = q.ravel(), qd.ravel(), tau.ravel(), loads, 0, frames, qdd.ravel()
-                    if frames > plan.few:
-                        room = workspace(plan.units8)
-                        if plan.states(plan.table, *given, room)[1] == DONE:
-                            return qdd
-        except (AttributeError, KeyError, TypeError):
-            pass
-    return _forward_dynamics(arm, (q, qd, tau), gravity, wrenches, workers)
+        found = _at_once(arm, q, qd, tau, gravity)
+        if found is not None:
+            return found
+    workers = arrays.positive_int(workers, "workers")
+    state = driven(arm, q, qd, tau, gravity, wrenches)
+    loads = np.concatenate([state.g, state.W.reshape(-1)])
+    flat = (state.q.reshape(-1), state.qd.reshape(-1), state.last.reshape(-1), loads)
+    qdd = np.empty(state.last.shape)
+    frame, code = _states(_plan(arm), flat, qdd, workers)
+    if code != DONE:
+        state.require_finite()
+        raise _failure(code, frame, state.lead)
+    return state.batch(qdd)
 
 
 def pivots(arm: SerialChain, q: ArrayLike) -> tuple[Array, ...]:
-    """Blocks D_i = p_iᵀ M̂_i p_i + J_i of every joint: the inertia that its motion feels.
+    """Blocks D_i = p_iᵀ M̂_i p_i + J_i (..., f, f) of every joint, of ``q (..., nq)``.
 
-    Their determinants multiply to that of the generalized inertia matrix.  n arrays (..., f, f) of
-    ``q (..., nq)``, f = 1, 3 or 6 degrees of freedom of the joint; rows and columns in the order of
-    its rates.  O(n).  Errors as in `forward_dynamics`.
+    The inertia that the f rates of a joint move; determinants multiply to that of the generalized
+    inertia matrix.  O(n).  Errors as in `forward_dynamics`.
     """
     given = model.posture(arm, q)
     plan = _plan(arm)
@@ -146,23 +119,30 @@ def pivots(arm: SerialChain, q: ArrayLike) -> tuple[Array, ...]:
 # --- states in a batch --------------------------------------------------------------------------
 
 
-def _forward_dynamics(
-    arm: SerialChain,
-    given: tuple[ArrayLike, ArrayLike, ArrayLike],
-    gravity: ArrayLike,
-    wrenches: ArrayLike | None,
-    workers: int,
-) -> Array:
-    workers = arrays.positive_int(workers, "workers")
-    state = driven(arm, *given, gravity, wrenches)
-    loads = np.concatenate([state.g, state.W.reshape(-1)])
-    flat = (state.q.reshape(-1), state.qd.reshape(-1), state.last.reshape(-1), loads)
-    qdd = np.empty(state.last.shape)
-    frame, code = _states(_plan(arm), flat, qdd, workers)
-    if code != DONE:
-        state.require_finite()
-        raise _failure(code, frame, state.lead)
-    return state.batch(qdd)
+def _at_once(arm: Any, q: Any, qd: Any, tau: Any, gravity: Any) -> Array | None:
+    """Answer at once for plain arrays, since the gate costs as much as twenty links; else None."""
+    try:
+        plain = type(q) is type(qd) is type(tau) is ndarray and not arm._passive
+        if not (plain and q.dtype is qd.dtype is tau.dtype is _FLOAT64):
+            return None
+        if not (q.flags.carray and qd.flags.carray and tau.flags.carray):
+            return None
+        plan, loads = arm._tables["articulated_body"], model.falling(gravity)
+        flat = q.ndim == 1
+        if flat or (q.ndim == 2 and len(q) == len(qd) == len(tau) == 1):
+            # The kernel refuses wrong sizes of one state, and more axes with a TypeError.
+            one = (q, qd, tau) if flat else (q[0], qd[0], tau[0])
+            qdd, room = empty(plan.shape), workspace(plan.units) if plan.roomy else None
+            if plan.state(plan.table, *one, loads, qdd, room) == DONE:
+                return qdd if flat else qdd[None]
+        elif qd.shape == tau.shape == (*q.shape[:-1], plan.nv) and q.shape[-1] == plan.nq:
+            qdd, frames = empty(qd.shape), qd.size // plan.nv
+            given = q.ravel(), qd.ravel(), tau.ravel(), loads, 0, frames, qdd.ravel()
+            done = frames > plan.few and plan.states(plan.table, *given, workspace(plan.units8))
+            return qdd if done and done[1] == DONE else None
+    except (AttributeError, KeyError, TypeError):
+        pass
+    return None
 
 
 def _states(
@@ -178,7 +158,7 @@ def _states(
         room = workspace(plan.units8)
         return plan.states(plan.table, *given, first, last, out, room)  # type: ignore[no-any-return]
 
-    # Pieces of whole registers; the last one of all reaches back over states done already.
+    # Pieces of whole registers; the last one reaches back over states done already.
     registers = -(-frames // LANES)
     pieces = min(workers, registers)
     edges = [min(frames, LANES * (registers * k // pieces)) for k in range(pieces + 1)]
@@ -189,7 +169,6 @@ def _states(
             results = list(pool.map(run, edges[:-1], edges[1:]))
     for frame, code in results:
         if code != DONE:
-            # Which of eight it was, and why.
             eight = range(frame, min(frame + LANES, frames))
             found, why = _one_by_one(plan, given, eight, np.empty_like(out))
             return (frame, code) if why == DONE else (found, why)
@@ -199,7 +178,7 @@ def _states(
 def _one_by_one(
     plan: _Plan, given: tuple[Array, Array, Array, Array], frames: range, qdd: Array
 ) -> tuple[int, int]:
-    """Compute each of these states alone; the first that fails, and why."""
+    """Run the kernel over states one by one; the first that fails, and why."""
     plan.state = kernel.only_state(plan.roomy)
     room = workspace(plan.units) if plan.roomy else None
     q, qd, tau, loads = given
@@ -218,7 +197,6 @@ def _one_by_one(
 
 
 def _failure(code: int, frame: int, lead: Lead) -> ValueError:
-    """Return the error for a state without an answer."""
     if code >= 0:
         return model.lost_pivot(code, frame, lead)
     return arrays.overflow("accelerations", frame, lead)
@@ -228,7 +206,7 @@ def _failure(code: int, frame: int, lead: Lead) -> ValueError:
 
 
 class _Plan:
-    """Tables of a chain for the kernels, and the kernels that have been compiled."""
+    """Tables of a chain for the kernels, and compiled kernels."""
 
     state: Any = None
     states: Any = None
@@ -236,8 +214,7 @@ class _Plan:
     def __init__(self, arm: SerialChain) -> None:
         n = arm.n
         f = RATES[arm.kinds]
-        several = table.SEVERAL + table.RATE * f
-        rows = np.where(f == 1, table.ROW, several)
+        rows = np.where(f == 1, table.ROW, table.SEVERAL + table.RATE * f)
         starts = 2 * table.padded(n) + np.concatenate([[0], np.cumsum(rows)])
         places = np.empty((n + 1, 4), dtype=np.int64)
         places[:, 0] = np.append(arm.kinds, n)
@@ -245,18 +222,16 @@ class _Plan:
         places[:, 2] = arm.rate_offsets
         places[:, 3] = starts
         links, frames = _denavit_hartenberg(arm)
-        for rows in (links, frames):
-            if not np.isfinite(rows).all():
-                body = int(np.argmin(np.isfinite(rows).all(axis=1)))
-                raise arrays.overflow(f"constants of body {body}", 0, ())
+        finite = np.isfinite(links).all(axis=1) & np.isfinite(frames).all(axis=1)
+        if not finite.all():
+            raise arrays.overflow(f"constants of body {np.argmin(finite)}", 0, ())
         parts = (links, frames, places.view(np.float64))
         self.table = np.concatenate([part.reshape(-1) for part in parts])
         self.n, self.nq, self.nv, self.shape = n, arm.nq, arm.nv, (arm.nv,)
         self.units = int(starts[-1])
         self.units8 = LANES * (self.units + 1)  # aligned
         self.roomy = 8 * self.units >= SMALL
-        # So many states at most are computed one by one.
-        self.few = min(LANES - 1, 1 + round(8 * self.units8 / DEAR))
+        self.few = min(LANES - 1, 1 + round(8 * self.units8 / DEAR))  # computed one by one
 
 
 def _plan(arm: SerialChain) -> _Plan:
@@ -267,11 +242,11 @@ def _plan(arm: SerialChain) -> _Plan:
 
 
 def _denavit_hartenberg(arm: SerialChain) -> tuple[Array, Array]:
-    """Constants of each body in frames of our own, and where those lie in the user's."""
+    """Constants of each body in the kernels' frames, and where those lie in the user's."""
     n, m = arm.n, arm.masses
     own, lift, ends, links = _screws(arm)
     into = own.swapaxes(1, 2)
-    shift = np.zeros((n, 3))  # the user's origin in our frame
+    shift = np.zeros((n, 3))  # the user's origin in the kernels' frame
     shift[:, 2] = -lift
     c = _each(into, arm.centres) + shift
     inertia = into @ arm.inertias @ own
@@ -292,13 +267,13 @@ def _denavit_hartenberg(arm: SerialChain) -> tuple[Array, Array]:
 
 
 def _screws(arm: SerialChain) -> tuple[Array, Array, Array, Array]:
-    """Choose the frames: their axes in the user's, height over the user's, where screws end, those.
+    """Choose the frames: axes in the user's, height over the user's, ends of screws, and screws.
 
     A body's frame keeps the z axis of its joint; its x axis becomes the common normal to the next
-    joint's axis and its origin the foot of that.  Where two axes are so nearly parallel that the
-    foot would be far away (twice the joints' distance), a displacement b along y remains instead.
-    A body on a joint of several rates keeps its frame: the screw that leads to it ends at axes of
-    which z is that of the next joint, level with its origin.
+    joint's axis and its origin the foot of that.  Where the foot would be far away (twice the
+    joints' distance), a displacement b along y remains instead.  A body on a joint of several rates
+    keeps its frame: the screw that leads to it ends level with its origin, at axes of which z is
+    that of the next joint.
     """
     n, R = arm.n, arm.rotations
     own = np.broadcast_to(np.eye(3), (n, 3, 3)).copy()
@@ -329,7 +304,7 @@ def _screws(arm: SerialChain) -> tuple[Array, Array, Array, Array]:
     links[after, table.ALONG_X] = _dot(r, x)
     links[after, table.ALONG_Y] = np.where(near, 0.0, b)
     links[:, table.SLIDE] = lift - end
-    # The rest of the way to our frame at q = 0 is a turn about z.
+    # The rest of the way at q = 0 is a turn about z.
     zero = np.zeros_like(sine)
     screw = np.array([[zero + 1, zero, zero], [zero, cosine, -sine], [zero, sine, cosine]])
     left = own.copy()
@@ -348,8 +323,7 @@ def _normals(z: Array, axis: Array, r: Array) -> Array:
     parallel = (x == 0).all(axis=1)
     across = r - _dot(r, z)[:, None] * z
     x = np.where(parallel[:, None], across, x)
-    # Nothing but rounding may be left of an r along z.
-    short = parallel & (_norm(x) <= 1e-12 * _norm(r))
+    short = parallel & (_norm(x) <= 1e-12 * _norm(r))  # r is along z
     x = np.where(short[:, None], np.eye(3)[np.argmin(np.abs(z), axis=1)], x)
     for _ in range(2):
         x = x / np.abs(x).max(axis=1, keepdims=True)  # squares of elements may underflow

@@ -17,6 +17,7 @@ because closures are further hard rows of Fixman's partition.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +32,7 @@ from fixman.rigid import _closures as closures
 from fixman.rigid import kinematics, model, partition, statistics
 from fixman.rigid._closure_torque import gradient
 from fixman.rigid._linkage import Closure, End, Linkage
+from fixman.rigid.model import SerialChain
 
 __all__ = [
     "ClosedMotion",
@@ -56,19 +58,12 @@ MOST = 0.5  # that a joint turns in a round
 class ClosedMotion(NamedTuple):
     """Accelerations and closing wrenches, as `forward_dynamics` finds them.
 
-    Attributes
-    ----------
-    qdd : ndarray (..., nv)
-    wrenches : ndarray (..., closures, 6)
-        Of each closure on b: force at b's point, then moment, in the axes of the base.  On a acts
-        the opposite, at the same place.
+    Wrenches are those on b: force at b's point, then moment, in the axes of the base.  On a acts
+    the opposite, at the same place.
     """
 
-    qdd: Array
-    wrenches: Array
-
-
-# --- verbs ------------------------------------------------------------------------------------
+    qdd: Array  # (..., nv)
+    wrenches: Array  # (..., closures, 6)
 
 
 def forward_dynamics(
@@ -83,19 +78,16 @@ def forward_dynamics(
 ) -> ClosedMotion:
     """Accelerations of closed chains, and the wrenches that close them.
 
+    O(n m + m³) in time and O(n m) in memory, m directions held.
+
     Parameters
     ----------
-    linkage : Linkage
     q, qd, tau, gravity, wrenches
         As in `articulated_body.forward_dynamics`, of one chain after the other.
     tolerance : float
         How far positions and rates may be from closing: gaps, of the size of the linkage (angles
         in radians); their rates, of its speed, or of what it would gain over its size if cut open.
         Within it gaps keep the rate that they have.
-
-    Returns
-    -------
-    ClosedMotion
 
     Raises
     ------
@@ -106,16 +98,12 @@ def forward_dynamics(
         If positions or rates do not close: `project` closes them.
     ValueError
         For wrong shapes and values that are not finite.
-
-    Notes
-    -----
-    O(n m + m³) in time and O(n m) in memory, m directions held.
     """
     if wrenches is None:
         found = _at_once(linkage, q, qd, tau, gravity, tolerance)
         if found is not None:
             return found
-    q, qd, tau, loads = closures.loaded(linkage, q, qd, tau, gravity, wrenches)
+    q, qd, tau, loads = closures.loaded(linkage, gravity, wrenches, q=q, qd=qd, tau=tau)
     limit = arrays.positive(tolerance, "tolerance")
     state = q, qd, closures.driven(linkage, q, qd, tau)
     qdd, out = closures.answers(linkage, kernel.MOTION, state, loads, limit)
@@ -143,25 +131,19 @@ def _at_once(
 
 
 def gap(linkage: Linkage, q: ArrayLike, qd: ArrayLike | None = None) -> Array:
-    """How far the closures are from closing, or with rates, how fast they open.
+    """Gaps (..., held) of the closures at q (..., nq), or with rates (..., nv) A θ̇; O(n).
 
-    For q (..., nq) and rates (..., nv) a row for each direction of each closure, (..., held):
-    displacements of b's point, and turns in radians, in the axes of a; with rates A θ̇.  O(n).
+    A row for each direction of each closure: displacements of b's point, and turns in radians, in
+    the axes of a.
     """
     given = closures.arguments(linkage, q=q, **({} if qd is None else {"qd": qd}))
     return closures.gaps(linkage, *given)
 
 
 def integrate(linkage: Linkage, q: ArrayLike, qd: ArrayLike, dt: float = 1.0) -> Array:
-    """Coordinates after a time dt at constant rates, as `kinematics.integrate`; (..., nq).
-
-    Closures drift by as much as the step bends: `project` closes them.
-    """
+    """Coordinates (..., nq) after a time dt at constant rates, which may open closures."""
     q, qd = closures.arguments(linkage, q=q, qd=qd)
-    parts = []
-    for c, arm, x, v in closures.chains(linkage, q, qd):
-        with closures.in_chain(linkage, c):
-            parts.append(kinematics.integrate(arm, x, v, dt))
+    parts = closures.each(linkage, partial(kinematics.integrate, dt=dt), q, qd)
     return np.concatenate(parts, axis=-1)
 
 
@@ -182,20 +164,14 @@ def project(
 
     Parameters
     ----------
-    linkage : Linkage
     q : (..., nq)
+        Returned as it is where it closes already.
     qd : (..., nv), optional
         Zero if not given.
     fixed : joints, by the number of their body, or a mask (n,)
         Joints that keep the coordinates and rates that are given, as a crank that is driven.
     tolerance : float
         Of gaps, in units of the size of the linkage and in radians.
-
-    Returns
-    -------
-    q : ndarray (..., nq)
-        As given where it closes already.
-    qd : ndarray (..., nv)
 
     Raises
     ------
@@ -207,7 +183,6 @@ def project(
     closures.require_linkage(linkage)
     q, qd = closures.arguments(linkage, q=q, qd=np.zeros(linkage.nv) if qd is None else qd)
     limit = arrays.positive(tolerance, "tolerance")
-    rest = np.zeros_like(qd)
     kept = linkage._rates_of(fixed)
     free = linkage._locked(kept)
     for _ in range(ROUNDS):
@@ -216,7 +191,7 @@ def project(
         far = off > limit
         if not far.any():
             break
-        way = closures.correction(free, q, rest, kernel.CLOSE_GAP)
+        way = closures.answers(free, kernel.CLOSE_GAP, (q,))[0]
         way[..., kept] = 0.0
         turn = np.abs(way[..., linkage._turning]).max(-1, initial=0.0)
         step = integrate(linkage, q, way / np.maximum(turn / MOST, 1.0)[..., None])
@@ -235,7 +210,7 @@ def project(
 def closing(linkage: Linkage, q: Array, qd: Array, kept: NDArray[np.bool_] | None = None) -> Array:
     """Rates without ℳ⁻¹ Aᵀ Λ A θ̇, which would open closures; kept ones do not change."""
     for _ in range(2):  # the second time for rounding
-        change = closures.correction(linkage, q, qd, kernel.CLOSE_RATE)
+        change = closures.answers(linkage, kernel.CLOSE_RATE, (q, qd))[0]
         if kept is not None:
             change[..., kept] = 0.0
         qd = qd + change
@@ -254,18 +229,18 @@ def thermal_rates(
     (q,) = closures.arguments(linkage, q=q)
     scale = np.sqrt(arrays.positive(kT, "kT"))
     noise = scale * arrays.generator(rng).standard_normal((*q.shape[:-1], linkage.nv))
-    parts = []
-    for c, arm, x, drawn in closures.chains(linkage, q, noise):
-        with closures.in_chain(linkage, c):
-            parts.append(statistics.smoothed(model.posture(arm, x), drawn))
+
+    def smoothed(arm: SerialChain, x: Array, drawn: Array) -> Array:
+        return statistics.smoothed(model.posture(arm, x), drawn)
+
+    parts = closures.each(linkage, smoothed, q, noise)
     return closing(linkage, q, np.concatenate(parts, axis=-1))
 
 
 def logdet_mass(linkage: Linkage, q: ArrayLike) -> Array:
-    """ln det Zᵀ ℳ Z of the rates that the closures leave, Z orthonormal, A Z = 0.
+    """ln det Zᵀ ℳ Z (...,) of the rates that the closures leave, Z orthonormal, A Z = 0.
 
-    ln det ℳ + ln det Λ⁻¹ − ln det A Aᵀ of q (..., nq), whether it closes or not; (...) in
-    O(n m² + m³) a frame.  Errors as in `forward_dynamics`.
+    O(n m² + m³) a frame of q (..., nq), whether it closes or not.  Errors as in `forward_dynamics`.
     """
     (q,) = closures.arguments(linkage, q=q)
     of_rows = closures.logdets(linkage, q, kernel.DETERMINANT_OF_ROWS)
@@ -279,11 +254,8 @@ def logdet_hard(linkage: Linkage, q: ArrayLike) -> Array:
     inertia, as in `partition.logdet_hard`.
     """
     (q,) = closures.arguments(linkage, q=q)
-    total = closures.logdets(linkage, q)[..., 0]
-    for c, arm, x in closures.chains(linkage, q):
-        with closures.in_chain(linkage, c):
-            total = total + partition.logdet_hard(arm, x)
-    return np.asarray(total)[()]
+    parts = closures.logdets(linkage, q)[..., 0], *closures.each(linkage, partition.logdet_hard, q)
+    return np.asarray(sum(parts))[()]
 
 
 def fixman_potential(linkage: Linkage, q: ArrayLike, kT: float = 1.0) -> Array:
@@ -305,6 +277,5 @@ def fixman_torque(linkage: Linkage, q: ArrayLike, kT: float = 1.0) -> Array:
     closures.logdets(linkage, q)  # refuses what has no Λ
     inverse = closures.compliance(linkage, q)[0].reshape(-1, linkage.held, linkage.held)
     torque = -0.5 * kT * gradient(linkage, q.reshape(-1, linkage.nq), inverse)
-    parts = [statistics.fixman_torque(arm, x, kT) for _, arm, x in closures.chains(linkage, q)]
-    open_torque = np.concatenate(parts, axis=-1)
-    return np.asarray(torque.reshape(open_torque.shape) + open_torque)
+    parts = closures.each(linkage, partial(statistics.fixman_torque, kT=kT), q)
+    return np.concatenate(parts, axis=-1) + torque.reshape(*q.shape[:-1], linkage.nv)

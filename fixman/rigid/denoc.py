@@ -25,8 +25,11 @@ from numpy.typing import ArrayLike
 
 from fixman._common.arrays import Array
 from fixman.kernels.rigid import innovations, links
-from fixman.rigid import model, spatial_operators
+from fixman.kernels.rigid.spatial_operators import forward_frames
+from fixman.rigid import model
+from fixman.rigid.joints import driven
 from fixman.rigid.model import SerialChain
+from fixman.rigid.newton_euler import without_bias
 from fixman.rigid.spatial import joint_axes, propagation, skew
 
 __all__ = ["forward_dynamics", "logdet_mass", "n_d", "n_l", "udut"]
@@ -48,27 +51,16 @@ def forward_dynamics(
     The bias that is subtracted first is inverse dynamics with θ̈ = 0 (not θ̇ = 0, as the papers
     print).  All else is as in ``method="fd1"`` of `spatial_operators.forward_dynamics`.
     """
-    return spatial_operators.forward_dynamics(
-        arm, q, qd, tau, gravity=gravity, wrenches=wrenches, method="fd1"
-    )
+    given = driven(arm, q, qd, tau, gravity, wrenches)
+    right = without_bias(given), None
+    return given.batch(given.answer(forward_frames, "accelerations", (arm.nv,), *right))
 
 
 def udut(arm: SerialChain, q: ArrayLike) -> tuple[Array, Array]:
-    """U and D of the generalized inertia matrix, I = U D Uᵀ (saha_1996, eqs. 21, 31–35).
+    """U and D (..., nv, nv) of the inertia matrix I = U D Uᵀ (saha_1996, eqs. 21, 31–35).
 
-    Parameters
-    ----------
-    arm : SerialChain
-    q : (..., nq)
-
-    Returns
-    -------
-    U : ndarray (..., nv, nv)
-        Unit upper triangular, with an identity for each joint.
-    D : ndarray (..., nv, nv)
-        Diagonal, with a block m̂_i for a joint of several degrees of freedom.
-
-    Both are dense, for reading: O(n²) time and memory a frame.  Errors as in `forward_dynamics`.
+    Of ``q (..., nq)``, dense, in O(n²) time and memory a frame.  U is unit upper triangular, with
+    an identity for each joint; D has the block m̂_i for each.  Errors as in `forward_dynamics`.
     """
     given = model.posture(arm, q)
     U, D = np.zeros((2, len(given.q), arm.nv, arm.nv))

@@ -43,7 +43,7 @@ def elastic_energy(arm: SerialChain, q: ArrayLike) -> Array:
     difference_frames(arm._kinds, np.tile(rest, (len(change), 1)), given.q, change)
     with np.errstate(over="ignore"):
         energy = 0.5 * np.where(stiffness > 0.0, stiffness * change**2, 0.0)
-        # Rate after rate: of a sum NumPy chooses the order by the number of frames.
+        # NumPy would choose the order of a sum by the number of frames.
         out = np.add.accumulate(energy, axis=1)[:, -1]
     return given.finite(out, "elastic energy")[()]
 

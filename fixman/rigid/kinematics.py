@@ -53,28 +53,14 @@ __all__ = [
     "velocity",
 ]
 
-# Λ⁻¹, scaled to ones on its diagonal, is singular below this.
-LOST = 1e-11
+LOST = 1e-11  # below this Λ⁻¹, scaled to ones on its diagonal, is singular
 
 
-# --- frames -----------------------------------------------------------------------------------
-
-
-@overload
-def frames(arm: SerialChain, q: ArrayLike) -> tuple[Array, Array]: ...
-@overload
-def frames(arm: SerialChain, q: ArrayLike, qd: ArrayLike) -> tuple[Array, Array, Array]: ...
 def frames(arm: SerialChain, q: ArrayLike, qd: ArrayLike | None = None) -> tuple[Array, ...]:
-    """Frames of all bodies in the base's, and their twists if rates are given.
+    """Rotations R (..., n, 3, 3) and origins x (..., n, 3) of all bodies in the base's frame.
 
-    Returns
-    -------
-    rotations : ndarray (..., n, 3, 3)
-        Columns are the axes of a body.
-    positions : ndarray (..., n, 3)
-        Of the bodies' origins: a point p of body k is at ``positions[k] + rotations[k] @ p``.
-    twists : ndarray (..., n, 6)
-        If ``qd`` is given: velocity of the origin, then angular velocity.
+    A point p of body k is at ``x[k] + R[k] @ p``.  If rates are given also the twists (..., n, 6),
+    velocity of the origin before angular velocity.
     """
     given = model.posture(arm, q) if qd is None else model.moving(arm, q, qd)
     count, n = given.q.shape[0], arm.n
@@ -112,16 +98,8 @@ def acceleration(
     return _at_point(given, body, point, slice(9, 15))
 
 
-# --- Jacobians --------------------------------------------------------------------------------
-
-
 def jacobian(
-    arm: SerialChain,
-    q: ArrayLike,
-    body: int,
-    point: ArrayLike = (0, 0, 0),
-    *,
-    linear: bool = False,
+    arm: SerialChain, q: ArrayLike, body: int, point: ArrayLike = (0, 0, 0), *, linear: bool = False
 ) -> Array:
     """Jacobian J (..., 6, nv), dense: the twist at a point of a body is J θ̇.
 
@@ -174,11 +152,7 @@ def centre_of_mass(
 
 
 def momentum(
-    arm: SerialChain,
-    q: ArrayLike,
-    qd: ArrayLike,
-    *,
-    about: Literal["centre", "origin"] = "centre",
+    arm: SerialChain, q: ArrayLike, qd: ArrayLike, *, about: Literal["centre", "origin"] = "centre"
 ) -> Array:
     """Momentum of the chain, then angular momentum about its mass centre or the base, (..., 6)."""
     arrays.require_one_of(about, "about", ("centre", "origin"))
@@ -372,9 +346,6 @@ def _marks(
         raise ValueError(f"point must have shape (3,) or ({bodies.size}, 3), got {points.shape}")
     arrays.require_finite(points, (3,), "point", "component")
     return bodies, arrays.spread(points, (bodies.size,), (3,))
-
-
-# --- answers ----------------------------------------------------------------------------------
 
 
 def _at_point(given: Given, body: int, point: ArrayLike, columns: slice) -> Array:

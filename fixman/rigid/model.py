@@ -193,8 +193,6 @@ class SerialChain(Constructors):
         read = import_module("fixman.rigid.urdf").read
         return read(path, tip, free_base=free_base, strict=strict).chain  # type: ignore[no-any-return]
 
-    # --- sizes and tables -------------------------------------------------------------------
-
     @property
     def n(self) -> int:
         """Number of bodies."""
@@ -230,7 +228,6 @@ class SerialChain(Constructors):
 
     @cached_property
     def _tables(self) -> dict[str, Any]:
-        """Tables of the algorithms, by the names of their modules."""
         return {}
 
     @cached_property
@@ -253,8 +250,6 @@ class SerialChain(Constructors):
     @cached_property
     def _passive(self) -> bool:
         return bool(self.damping.any() or self.stiffness.any())
-
-    # --- content ----------------------------------------------------------------------------
 
     @property
     def _parts(self) -> tuple[Array, ...]:

@@ -18,6 +18,7 @@ that fails too, the step is refused.
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 from os import PathLike
 from typing import Any, Literal, NamedTuple
 
@@ -55,7 +56,6 @@ BLOCK = 400_000  # links times rounds between two looks at the keyboard: some 50
 USUAL = 8  # rounds of a step
 BLOCK_WORK = 40 * BLOCK  # of a block of a run
 SLOW = 30  # how much more a step in Python takes
-
 SLOWLY = 1.0  # radians in a step, from where it is the motion that is too fast
 FARTHEST = 1e8  # radians from 0, from where a step is lost in the rounding of an angle
 CLOSED = 1e-9  # how far positions and rates may be from closing at the start
@@ -94,11 +94,8 @@ def simulate(
 
     Parameters
     ----------
-    system : SerialChain or Linkage
     q : (..., nq)
         Where to start; leading axes are replicas.
-    dt : float
-    steps : int
     qd : (..., nv), optional
         Rates to start with; at rest without them.
     tau : (..., nv), or a callable, optional
@@ -128,9 +125,9 @@ def simulate(
         linkage comes to a singular posture, naming the closures.
     ValueError
         For wrong shapes and values, and forces that are not finite.
-    Exception
-        After any error of a step or of ``tau``, the frames before it are at ``out``, or in the
-        ``run`` of the error without ``out``.
+
+    After any error of a step or of ``tau``, the frames before it are at ``out``, or in the ``run``
+    of the error without ``out``.
 
     Notes
     -----
@@ -184,8 +181,6 @@ def _sound(system: Any, q: Any, qd: Any, tau: Any, wrenches: Any, about: dict[st
     _require_near(system, given.q, given.lead)
     scheme, first = about["stepper"]["name"], arrays.whole(about["first"], "first", 0)
     dt, steps, every = statistics.paced(about["stepper"]["dt"], about["steps"], about["every"])
-    if first + steps > np.iinfo(np.int64).max:
-        raise ValueError(f"first + steps must be below 2**63, got first={first}")
     arrays.require_one_of(scheme, "scheme", SCHEMES)
     about |= {"stepper": {"name": scheme, "dt": dt}, "gravity": gravity}
     about |= {"steps": steps, "every": every, "first": first}
@@ -193,12 +188,10 @@ def _sound(system: Any, q: Any, qd: Any, tau: Any, wrenches: Any, about: dict[st
 
 
 class _Motion:
-    """A `fixman.runs.loop.Mover`: steps of all replicas, in place.
+    """A `fixman.runs.loop.Mover`: steps of all replicas from the checkpoint ``state``."""
 
-    ``tau`` are the forces of a callable, if there is one, ``state`` the checkpoint to go on from.
-    """
-
-    done = 0  # steps of the last `advance` that have an answer
+    first = 0  # steps before the last `advance`, counted as times are
+    done = 0  # steps of it that have an answer
     error: Exception | None = None  # which the next one raises
 
     def __init__(
@@ -207,17 +200,14 @@ class _Motion:
         self.given, self.tau, self.about, self.state = given, tau, about, state
         self.dt, self.by_midpoint = about["stepper"]["dt"], about["stepper"]["name"] == "midpoint"
         self.step, self.states = int(state["step"]), (given.q.copy(), given.qd.copy())
-        self.moving: _steps.Steps | None = None  # which steps in Python
-        if tau is not None or not isinstance(given.system, SerialChain):
-            of = given.system, self.states, given.loads, self.dt, tau is not None
-            self.moving = _steps.Steps(*of)
+        of = given.system, self.states, given.loads, self.dt, tau is not None
+        python = tau is not None or isinstance(given.system, Linkage)
+        self.moving = _steps.Steps(*of) if python else None
 
     def frame(self) -> Arrays:
-        """Return coordinates and rates."""
         return self.named([part[None] for part in self.states])
 
     def arrays(self) -> Arrays:
-        """Return the content of a checkpoint."""
         state = {name: array[0] for name, array in self.frame().items()}
         return self.state | state | {"step": np.array(self.step, dtype=np.int64)}
 
@@ -229,7 +219,7 @@ class _Motion:
         """Go on; where a step fails, to the last frame before it, and fail the next time."""
         if self.error is not None:
             raise self.error
-        every = min(steps, self.about["every"])
+        every, self.first = min(steps, self.about["every"]), self.about["first"] + self.step
         start = [part.copy() for part in self.states]
         frames = steps // every
         q, qd = (np.empty((frames + 1, *part.shape)) for part in start)
@@ -264,7 +254,6 @@ class _Motion:
                 out[0][step // every], out[1][step // every] = self.states
 
     def run(self, done: int, count: int, every: int, out: tuple[Array, Array]) -> None:
-        """Make steps of a chain with constant forces."""
         arm: Any = self.given.system
         by_midpoint = _steps.stepping(arm) if self.by_midpoint else None
         by_euler = None if self.by_midpoint else _steps.leaping(arm, self.dt)
@@ -275,25 +264,16 @@ class _Motion:
             self.done = step - 1
             raise self.failed(code, step, replica, self.states)
 
-    @property
-    def first(self) -> int:
-        """Steps until the last `advance`, counted as times are."""
-        return int(self.about["first"]) + self.step
-
     def make(self, step: int) -> None:
         """Make a step in Python: of linkages, and with forces that a callable gives."""
         moving: Any = self.moving
         time = (self.first + step - (0.5 if self.by_midpoint else 1.0)) * self.dt
-
-        def forces(states: tuple[Array, Array]) -> Array:
-            return self.given.tau if self.tau is None else self.asked(self.tau, time, states)
-
         before = self.states[0].copy(), self.states[1].copy()
         try:
             if self.by_midpoint:
-                replica, code = moving.midpoint(forces)
+                replica, code = moving.midpoint(partial(self.forces, time))
             else:
-                replica, code = moving.euler(forces(self.states))
+                replica, code = moving.euler(self.forces(time, self.states))
         except (FrameError, ConstraintSolveError) as error:
             singular = [self.singular(k, before, step) for k in range(len(before[0]))]
             error.step = self.first + step
@@ -335,12 +315,10 @@ class _Motion:
         return None
 
     def failed(self, code: int, step: int, replica: int, states: tuple[Array, Array]) -> FrameError:
-        """Return the error for a step from ``states`` without an answer."""
         singular = self.singular(replica, states, step)
         if singular is not None:
             return singular
-        if self.by_midpoint:
-            # If it moved slowly, it is the rounds that went astray.
+        if self.by_midpoint:  # where it moved slowly, the rounds went astray
             code = kernel.NOT_SETTLED if self.slow(replica, states) else kernel.TOO_FAST
         jumps = self.tau is not None and code == kernel.NOT_SETTLED
         blamed = JUMPS if jumps else f"dt={self.dt} is too long"
@@ -348,15 +326,16 @@ class _Motion:
         frame = arrays.frame_index(replica, self.given.lead)
         return FrameError(f"{REASONS[code]} in step {step}", f": {blamed}", frame=frame, step=step)
 
-    def asked(self, tau: Torque, time: float, states: tuple[Array, Array]) -> Array:
-        """Return the forces (replicas, nv) of a callable."""
+    def forces(self, time: float, states: tuple[Array, Array]) -> Array:
+        if self.tau is None:
+            return self.given.tau
         lead, nv = self.given.lead, self.given.system.nv
         seen = [part.copy().reshape(*lead, part.shape[-1]) for part in states]
-        return statistics.forces_of(tau(time, *seen), "tau(t, q, qd)", lead, nv)
+        return statistics.forces_of(self.tau(time, *seen), "tau(t, q, qd)", lead, nv)
 
 
 class _Given(NamedTuple):
-    """Coordinates, rates and forces of all replicas, looked at."""
+    """Coordinates, rates and forces of all replicas, checked."""
 
     system: SerialChain | Linkage
     q: Array  # (replicas, nq)
@@ -366,19 +345,12 @@ class _Given(NamedTuple):
     lead: Lead
 
 
-def _start(
-    system: SerialChain | Linkage,
-    q: ArrayLike,
-    qd: ArrayLike | None,
-    tau: ArrayLike | Torque | None,
-    gravity: Array,
-    wrenches: ArrayLike | None,
-) -> _Given:
+def _start(system: Any, q: Any, qd: Any, tau: Any, gravity: Array, wrenches: Any) -> _Given:
     if not isinstance(system, (SerialChain, Linkage)):
         name = type(system).__name__
         raise TypeError(f"system must be a fixman.rigid.SerialChain or Linkage, got {name}")
     rest = np.zeros(system.nv)
-    forces: Any = rest if tau is None or callable(tau) else tau
+    forces = rest if tau is None or callable(tau) else tau
     rates = rest if qd is None else qd
     if isinstance(system, SerialChain):
         given = model.gate(system, q, rates, forces, gravity, wrenches)
@@ -388,8 +360,8 @@ def _start(
             parts.append(given.W.reshape(len(given.q), 6 * system.n))
         loads = [np.concatenate(parts, axis=1)]
         return _Given(system, given.q, given.qd, given.last, loads, given.lead)
-    x, v, f, felt = _closures.loaded(system, q, rates, forces, gravity, wrenches)
-    # Looks at the posture too: not every one closes, and the scheme needs one that does.
+    x, v, f, felt = _closures.loaded(system, gravity, wrenches, q=q, qd=rates, tau=forces)
+    # The scheme needs a posture that closes.
     closed.forward_dynamics(system, x, v, f, wrenches=wrenches, tolerance=CLOSED)
     lead = x.shape[:-1]
     x, v, f = (part.reshape(-1, part.shape[-1]) for part in (x, v, f))
@@ -400,7 +372,6 @@ def _start(
 
 
 def _require_near(system: SerialChain | Linkage, q: Array, lead: Lead) -> None:
-    """Refuse angles so large that a step is lost in their rounding."""
     arms = (system,) if isinstance(system, SerialChain) else system.chains
     angles = [np.zeros(arm.nq, dtype=bool) for arm in arms]
     for which, arm in zip(angles, arms, strict=True):

@@ -36,22 +36,11 @@ def inverse_dynamics(
     gravity: ArrayLike = (0, 0, 0),
     wrenches: ArrayLike | None = None,
 ) -> Array:
-    """Joint forces τ = I θ̈ + C θ̇ − (gravity and wrenches) that produce given accelerations.
+    """Joint forces τ = I θ̈ + C θ̇ − (gravity and wrenches), (..., nv), behind accelerations.
 
     The recursion of saha_1999, section 5.1; O(n) time and memory.  Armature, dampers and springs
-    add armature θ̈ − `joints.passive_forces`.
-
-    Parameters
-    ----------
-    arm, q, qd, gravity, wrenches
-        As in `articulated_body.forward_dynamics`.
-    qdd : (..., nv)
-        Accelerations.
-
-    Returns
-    -------
-    ndarray (..., nv)
-        Conjugate to the rates.
+    add armature θ̈ − `joints.passive_forces`.  Arguments as in `articulated_body.forward_dynamics`,
+    but for accelerations ``qdd (..., nv)`` in the place of τ.
 
     Raises
     ------

@@ -9,23 +9,20 @@ joint rates, hard rows b the other 6 − f_i directions of each joint, held at r
     det I  = Π det M_i · det H^bb
 
 s are the accelerations, in those rows, of the bodies cut loose but for the velocities they have.
-Relative twists are taken at the origin of the body's frame in its own axes, where joint rates are
-components: the basis is orthonormal and |det T| = 1.
+Relative twists are those of the body's origin in its own axes: the basis is orthonormal and
+|det T| = 1.
 
-Armature needs nothing new: a rotor of inertia J_i is one more body, whose angle φ_i becomes the
-soft coordinate, and θ̇_i − φ̇_i a further hard row, so that H^bb gets the joint's own row with 1/J_i
-on its diagonal, and
+A rotor of inertia J_i is one more body, whose angle φ_i becomes the soft coordinate, and θ̇_i − φ̇_i
+a further hard row: H^bb gets the joint's own row with 1/J_i on its diagonal, and
 
     det (I + diag(J)) = Π det M_i · Π J_i · det H^bb        over the rates that have J_i > 0.
 
-The body's acceleration and the rotor's are one: that is returned which rounding harms less.
-
 Lee and Chirikjian (2005) leave rigid links, other joints and three dimensions as an open question;
-this is an answer.  It asks that every body has mass and inertia, and not too little of either: a
-pivot loses the digits by which it is smaller than the blocks it came from, and a body at which less
-than 1e-7 of them is left is refused.  Light bodies between heavy ones lose digits that no pivot
-shows: where masses differ by 1e4, moments of inertia by 1e6, or all axes are parallel, the answer
-is corrected by what inverse dynamics finds missing, until that is 1e-10 of it, or refused.
+this is an answer.  Every body needs mass and inertia: a pivot loses the digits by which it is
+smaller than the blocks it came from, and a body at which less than 1e-7 of them is left is refused.
+Light bodies between heavy ones lose digits that no pivot shows: where masses differ by 1e4, moments
+of inertia by 1e6, or all axes are parallel, the answer is corrected by what inverse dynamics finds
+missing, until that is 1e-10 of it, or refused.
 """
 
 from __future__ import annotations
@@ -46,7 +43,7 @@ from fixman.rigid import model
 from fixman.rigid.joints import driven
 from fixman.rigid.model import Given, SerialChain, workspace
 from fixman.rigid.newton_euler import without_bias, wrenches_of
-from fixman.rigid.spatial import propagation, skew
+from fixman.rigid.spatial import propagation
 
 __all__ = ["forward_dynamics", "hard_block", "joint_wrenches", "logdet_hard", "logdet_mass"]
 
@@ -63,10 +60,9 @@ def forward_dynamics(
 ) -> Array:
     """Accelerations of the joint rates, θ̈ = (H^aa − H^ab (H^bb)⁻¹ H^ba) b, with velocity terms.
 
-    O(n) time and memory.  Arguments are those of `articulated_body.forward_dynamics`, and
-    ``refine``: 1 adds the answer to what torques the first answer leaves unexplained,
-    τ − `newton_euler.inverse_dynamics` (θ̈): full precision where axes make it hard, at several
-    times the cost.  Where masses differ by 1e4, or all axes are parallel, that is done anyway.
+    O(n) time and memory.  Arguments as in `articulated_body.forward_dynamics`.  With ``refine=1``
+    the answer to τ − `newton_euler.inverse_dynamics` (θ̈) is added: full precision at several times
+    the cost.  Where masses differ by 1e4, or all axes are parallel, that is done anyway.
 
     Raises
     ------
@@ -91,21 +87,15 @@ def joint_wrenches(
     gravity: ArrayLike = (0, 0, 0),
     wrenches: ArrayLike | None = None,
 ) -> Array:
-    """Wrenches that the joints transmit: the multipliers λ, and τ in the soft directions.
+    """Wrenches that the joints transmit, (..., n, 6): λ, and τ in the soft directions.
 
-    Arguments, cost and errors as in `forward_dynamics`.  Where that corrects its answer, they are
-    those of inverse dynamics.
-
-    Returns
-    -------
-    ndarray (..., n, 6)
-        Exerted on body i through joint i by body i − 1 (the base for i = 0): force, then moment
-        about the origin of body i's frame, in that frame.
+    As `newton_euler.joint_wrenches`, whose answer it is where `forward_dynamics` corrects its own.
+    Arguments, cost and errors as there.
     """
     given = driven(arm, q, qd, tau, gravity, wrenches)
     if _tables(arm).corrected:
         return given.batch(wrenches_of(given._replace(last=_motion(given, 0))))
-    return given.batch(_motion(given, 0, True)[:, arm.nv :].reshape(-1, arm.n, 6))
+    return given.batch(_solved(given, True)[:, arm.nv :].reshape(-1, arm.n, 6))
 
 
 def logdet_mass(arm: SerialChain, q: ArrayLike) -> Array:
@@ -119,9 +109,8 @@ def logdet_mass(arm: SerialChain, q: ArrayLike) -> Array:
 def logdet_hard(arm: SerialChain, q: ArrayLike) -> Array:
     """ln det H^bb (...,), the mass-metric determinant of the chain of rigid bodies.
 
-    ½ kT times it is the potential that makes rigid joints sample as stiff ones do.  Its hard rows
-    are relative twists in orthonormal axes, so the joints' stiffnesses must not depend on q.  O(n)
-    a frame.  Errors as in `forward_dynamics`.
+    ½ kT times it is the potential that makes rigid joints sample as stiff ones do, if their
+    stiffnesses do not depend on q.  O(n) a frame.  Errors as in `forward_dynamics`.
     """
     given = model.posture(arm, q)
     out = np.empty(given.q.shape[0])
@@ -134,9 +123,9 @@ def logdet_hard(arm: SerialChain, q: ArrayLike) -> Array:
 def hard_block(arm: SerialChain, q: ArrayLike) -> BlockTridiagonal:
     """H^bb of one configuration ``q (nq,)``, one block a joint.
 
-    Rows of a block: of ωx, ωy, ωz, vx, vy, vz of the relative twist those that the joint holds; a
-    revolute joint's are ωx, ωy, vx, vy, vz, a prismatic joint's ωx, ωy, vx, vy, ωz.  Rows of rates
-    with armature come after them: the rate less that of its rotor.
+    Rows of a block are components of the relative twist that the joint holds, ωx, ωy, vx, vy, vz of
+    a revolute and ωx, ωy, vx, vy, ωz of a prismatic joint; then rates with armature less those of
+    their rotors.
     """
     X, n, table = np.empty((arm.n, 12)), arm.n, _tables(arm).blocks
     links.transforms(model.configuration(arm, q), arm._kinds, arm._table, X)
@@ -154,48 +143,46 @@ def hard_block(arm: SerialChain, q: ArrayLike) -> BlockTridiagonal:
     return BlockTridiagonal(H, below[i[:-1], row[1:], column[:-1]], held[:, 0])
 
 
-# Largest correction relative to the answer, that of the last round, and the number of rounds.
-_SMALL, _DIGITS, _ROUNDS = 1e-3, 1e-10, 4
+_SMALL, _DIGITS = 1e-3, 1e-10  # largest correction, relative to the answer, and that of the last
+_ROUNDS = 4  # of corrections
 
 
-def _motion(given: Given, refine: int, joints: bool = False) -> Array:
-    """Accelerations of every frame, followed by its wrenches if ``joints``."""
-    out, bad = _solved(given, joints)
-    if bad >= 0:
-        raise _failure(given, bad)
-    if refine or (_tables(given.arm).corrected and not joints):
+def _motion(given: Given, refine: int) -> Array:
+    """Accelerations of every frame, corrected if ``refine`` or where masses ask for it."""
+    out = _solved(given)
+    if refine or _tables(given.arm).corrected:
         _refine(given, out)
     return out
 
 
-def _solved(given: Given, joints: bool = False) -> tuple[Array, int]:
-    """As `_motion`, and frame · (n + 1) + body where the kernel stopped, or −1."""
+def _solved(given: Given, joints: bool = False) -> Array:
+    """Accelerations of every frame, followed by its wrenches if ``joints``."""
     arm, blocks = given.arm, _tables(given.arm).blocks
     out = np.empty((given.q.shape[0], arm.nv + (6 * arm.n if joints else 0)))
     states = (a.reshape(-1) for a in (given.q, given.qd, given.last))
     W, room = given.W.reshape(-1) if given.W.size else None, workspace(partition.WORK * arm.n)
     flat = out.reshape(-1)
-    return out, int(partition.motion_frames(blocks, *states, given.g, W, flat, joints, room))
+    bad = partition.motion_frames(blocks, *states, given.g, W, flat, joints, room)
+    if bad >= 0:
+        raise _failure(given, bad)
+    return out
 
 
 def _refine(given: Given, answer: Array) -> None:
-    """Add to accelerations those of what torques they leave unexplained.
+    """Add to accelerations those of the torques that they leave unexplained.
 
-    Corrections are compared with the answer and, because that is zero in equilibrium, with what the
-    torques and all the rest would do alone.  Where they are not small the answer is none.  One will
-    do where masses are alike.
+    Corrections must be small beside the answer or, because that is zero in equilibrium, what the
+    torques and all the rest would do alone.  One will do where masses are alike.
     """
     arm = given.arm
     size = np.abs(answer).max(axis=1)
     for number in range(_ROUNDS):
-        more, bad = _alone(given, without_bias(given, answer))
-        if bad >= 0:
-            raise _failure(given, bad)
+        more = _alone(given, without_bias(given, answer))
         off = np.abs(more)
         largest = off.max(axis=1)
         if number == 0 and (largest > _SMALL * size).any():
-            free, _ = _solved(given._replace(last=np.zeros_like(answer)))
-            alone = np.abs([_alone(given, given.last)[0], free]).max(axis=(0, 2))
+            free = _solved(given._replace(last=np.zeros_like(answer)))
+            alone = np.abs([_alone(given, given.last), free]).max(axis=(0, 2))
             size = np.maximum(size, alone)
         if not (largest <= _SMALL * size).all():
             break
@@ -211,19 +198,16 @@ def _refine(given: Given, answer: Array) -> None:
     raise _unsuited(body, "its acceleration is lost to rounding", where)
 
 
-def _alone(given: Given, tau: Array) -> tuple[Array, int]:
-    """Return what torques do to a chain at rest, and where the kernel stopped."""
-    rest = given._replace(qd=np.zeros_like(tau), last=tau, g=np.zeros(3), W=given.W[:0])
-    return _solved(rest)
+def _alone(given: Given, tau: Array) -> Array:
+    rest = np.zeros_like(tau)
+    return _solved(given._replace(qd=rest, last=tau, g=np.zeros(3), W=given.W[:0]))
 
 
 def _failure(given: Given, bad: int) -> ValueError:
-    """Return the error for the frame and body at which a kernel stopped."""
     frame, body = divmod(bad, given.arm.n + 1)
     given.require_finite()
-    blocks = _tables(given.arm).blocks
     # An overflow can spoil pivots too: look at the configuration alone.
-    q = given.q[frame]
+    blocks, q = _tables(given.arm).blocks, given.q[frame]
     if body < given.arm.n and partition.logdet_frames(blocks, q, np.empty(1)) >= 0:
         where = arrays.frame_index(frame, given.lead)
         # A light body is lost in the next one's pivot.
@@ -258,7 +242,8 @@ def _built(arm: SerialChain) -> _Tables:
         i = int(np.argmin(good))
         raise _unsuited(i, f"mass {arm.masses[i]:g}, least moment of inertia {moments[i, 0]:g}")
     c = arm.centres
-    r, R = np.zeros((n, 3)), np.broadcast_to(np.eye(3), (n, 3, 3)).copy()
+    eye = np.broadcast_to(np.eye(3), (n, 3, 3))
+    r, R = np.zeros((n, 3)), eye.copy()
     r[:-1] = arm.translations[1:] - c[:-1]
     R[:-1] = arm.rotations[1:]
     J = np.linalg.inv(arm.inertias)
@@ -268,11 +253,7 @@ def _built(arm: SerialChain) -> _Tables:
     M_inverse[:, :3, :3] = J
     M_inverse[:, [3, 4, 5], [3, 4, 5]] = light[:, None]
     # Twists at the body's origin, and at the next joint in its axes, from the mass centre's.
-    G_O, G_P = np.zeros((2, n, 6, 6))
-    G_O[:, range(6), range(6)] = 1.0
-    G_O[:, 3:, :3] = skew(c)
-    G_P[:, :3, :3] = G_P[:, 3:, 3:] = R.swapaxes(1, 2)
-    G_P[:, 3:, :3] = -R.swapaxes(1, 2) @ skew(r)
+    G_O, G_P = propagation(eye, -c), propagation(R, r)
     GM_O, GM_P = G_O @ M_inverse, G_P @ M_inverse
     A, K, C = GM_O @ G_O.swapaxes(1, 2), GM_O @ G_P.swapaxes(1, 2), GM_P @ G_P.swapaxes(1, 2)
     rows = _pitched(arm)
@@ -297,7 +278,7 @@ def _pitched(arm: SerialChain) -> Array:
 
 
 def _rows(arm: SerialChain) -> Array:
-    """Rows of each joint, those with rotors before soft ones; how many are not soft; their 1/J."""
+    """Rows of each joint, with rotors before soft ones; how many are not soft; their 1/J."""
     rows = partition.ORDER[arm.kinds].astype(float)
     held = partition.HARD[arm.kinds]
     light = np.zeros((arm.n, 6))
@@ -311,12 +292,7 @@ def _rows(arm: SerialChain) -> Array:
 
 
 def _is_uneven(arm: SerialChain, moments: Array) -> bool:
-    """Whether accelerations can be small differences of much larger ones.
-
-    At light bodies pivots do not show it: the heavy neighbour may come later.  Moments may differ
-    by more, as bodies of one shape have them when their masses differ.  Straight arms, all of whose
-    joints turn about parallel axes, lose digits as their length.
-    """
+    """Whether accelerations can be small differences of much larger ones."""
     if arm.masses.min() < 1e-4 * arm.masses.max() or moments.min() < 1e-6 * moments.max():
         return True
     tilt = np.abs(arm.rotations[1:, [0, 1, 2, 2], [2, 2, 0, 1]])

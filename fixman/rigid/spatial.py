@@ -25,9 +25,8 @@ def skew(a: Array) -> Array:
 def propagation(R: Array, p: Array) -> Array:
     """B (..., 6, 6): the twist at the origin of a frame that moves with the frame before it.
 
-    ``R (..., 3, 3)`` and ``p (..., 3)`` are its axes and origin in the frame before, and twists are
-    resolved in the axes of their own frame.  Wrenches go back by Bᵀ (saha_1999, eq. 13;
-    φ(k+1,k) = Bᵀ in rodriguez_kreutz_1988, eq. 2.16).
+    ``R (..., 3, 3)`` and ``p (..., 3)`` are its axes and origin in the frame before; twists are in
+    the axes of their own frame (saha_1999, eq. 13; φᵀ of rodriguez_kreutz_1988, eq. 2.16).
     """
     back = R.swapaxes(-1, -2)
     B = np.zeros((*R.shape[:-2], 6, 6))

@@ -66,9 +66,6 @@ def forward_dynamics(
     return given.batch(given.answer(forward_frames, "accelerations", (arm.nv,), T, bias))
 
 
-# --- the operators, dense -------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Operators:
     """The report's operators in one configuration, dense, tip to base; for reading and tests.
@@ -131,23 +128,11 @@ def operators(arm: SerialChain, q: ArrayLike) -> Operators:
         )
     if not (np.isfinite(full_phi).all() and np.isfinite(full_psi).all()):
         raise overflow("operators", 0, ())
-    return Operators(
-        order=np.concatenate(rates),
-        phi=full_phi,
-        Phi=full_phi @ S,
-        psi=full_psi,
-        Psi=full_psi @ S,
-        H=_diagonal(H),
-        M=_diagonal(M),
-        P=_diagonal(P),
-        D=_diagonal(D),
-        L=_diagonal([phi[k] @ G[k] for k in range(N)]),  # (4.4)
-        G=_diagonal(G),
-        S=S,
-        delta_phi=delta_phi,
-        delta_psi=delta_psi,
-        B=np.eye(6 * N, 6),
-    )
+    L = [phi[k] @ G[k] for k in range(N)]  # (4.4)
+    products = full_phi, full_phi @ S, full_psi, full_psi @ S
+    rows = _diagonal(H), _diagonal(M), _diagonal(P), _diagonal(D), _diagonal(L), _diagonal(G)
+    rest = S, delta_phi, delta_psi, np.eye(6 * N, 6)
+    return Operators(np.concatenate(rates), *products, *rows, *rest)
 
 
 def _riccati(

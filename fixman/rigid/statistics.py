@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -40,10 +41,7 @@ TINY = np.finfo(np.float64).tiny
 
 
 def thermal_rates(
-    arm: SerialChain,
-    q: ArrayLike,
-    kT: float = 1.0,
-    rng: int | np.random.Generator | None = None,
+    arm: SerialChain, q: ArrayLike, kT: float = 1.0, rng: int | np.random.Generator | None = None
 ) -> Array:
     """Draw rates (..., nv) at ``q (..., nq)`` from the Maxwell–Boltzmann distribution.
 
@@ -64,8 +62,8 @@ def thermal_rates(
 
 def smoothed(given: model.Given, noise: Array) -> Array:
     """Turn white noise into rates (..., nv) of covariance ℳ⁻¹."""
-    out = np.ascontiguousarray(noise).reshape(-1, given.arm.nv)
-    bad = innovations.thermal_frames(given.arm._kinds, given.arm._table, given.q, out)
+    arm, out = given.arm, np.ascontiguousarray(noise).reshape(-1, given.arm.nv)
+    bad = innovations.thermal_frames(arm._kinds, arm._table, given.q, out)
     given.require_answer(bad, "rates")
     return given.batch(out)
 
@@ -87,9 +85,6 @@ def fixman_torque(arm: SerialChain, q: ArrayLike, kT: float = 1.0) -> Array:
     given = model.posture(arm, q)
     kT = arrays.positive(kT, "kT")
     return given.batch(kT * given.answer(innovations.gradient_frames, "Fixman torque", (arm.nv,)))
-
-
-# --- Langevin dynamics --------------------------------------------------------------------------
 
 
 def langevin(
@@ -117,7 +112,6 @@ def langevin(
 
     Parameters
     ----------
-    arm : SerialChain
     q : (..., nq)
         Where to start; leading axes are replicas.
     dt : float
@@ -140,8 +134,7 @@ def langevin(
 
     Returns
     -------
-    q : ndarray (steps / every, ..., nq)
-    qd : ndarray (steps / every, ..., nv)
+    q, qd : ndarray (steps / every, ..., nq) and (steps / every, ..., nv)
 
     Raises
     ------
@@ -158,7 +151,11 @@ def langevin(
     if decay < 0.0:
         raise ValueError(f"friction must not be negative, got {friction}")
     states, lead = _start(arm, q, qd, kT, rng)
-    motion = _Motion(arm, states[0], lead, kT, model.falling(gravity), ensemble, torque)
+    if torque is not None and not callable(torque):
+        raise TypeError(f"torque must be a function of q, got {type(torque).__name__}")
+    g, stiff = model.falling(gravity), ensemble == "stiff"
+    arrays.require_finite(g, (3,), "gravity", "component")
+    motion = _Motion(arm, lead, kT, g, stiff, torque, states[0].copy())
     keep, fresh = math.exp(-decay), math.sqrt(-math.expm1(-2.0 * decay))
     frames = steps // every
     found = np.empty((frames, *states[0].shape)), np.empty((frames, *states[1].shape))
@@ -182,28 +179,19 @@ def paced(dt: float, steps: int, every: int) -> tuple[float, int, int]:
     return dt, steps, every
 
 
+@dataclass
 class _Motion:
     """Hamilton's motion of replicas, all of them or those of given numbers."""
 
-    number = 0  # of the step
+    arm: SerialChain
+    lead: Lead
+    kT: float
+    gravity: Array
+    stiff: bool
+    torque: Callable[[Array], ArrayLike] | None
+    seen: Array  # by ``torque``, which is asked for all replicas
+    number: int = 0  # of the step
     own: FrameError | None = None  # an error of ``torque`` itself
-
-    def __init__(
-        self,
-        arm: SerialChain,
-        q: Array,
-        lead: Lead,
-        kT: float,
-        gravity: Array,
-        ensemble: str,
-        torque: Callable[[Array], ArrayLike] | None,
-    ) -> None:
-        if torque is not None and not callable(torque):
-            raise TypeError(f"torque must be a function of q, got {type(torque).__name__}")
-        arrays.require_finite(gravity, (3,), "gravity", "component")
-        self.arm, self.lead, self.kT, self.gravity = arm, lead, kT, gravity
-        self.stiff, self.torque = ensemble == "stiff", torque
-        self.seen = q.copy()  # by ``torque``, which is asked for all replicas
 
     def forces(self, q: Array, which: NDArray[np.int64]) -> Array:
         """Torques on these replicas, of the ensemble and of the user."""
@@ -222,7 +210,6 @@ class _Motion:
         return tau + asked[which]
 
     def slopes(self, q: Array, qd: Array, which: NDArray[np.int64]) -> tuple[Array, Array]:
-        """Return the derivatives of coordinates and rates."""
         q = _normalized(self.arm, q)
         tau, rates = self.forces(q, which), np.empty_like(q)
         kernel.derivative_frames(self.arm._kinds, q, qd, rates)
@@ -289,7 +276,6 @@ class _Motion:
 
 
 def _normalized(arm: SerialChain, q: Array) -> Array:
-    """Coordinates with unit quaternions."""
     at = arm.position_offsets[1:][TURNS[arm.kinds] == 3][:, None] + np.arange(-4, 0)
     q = q.copy()
     q[:, at] /= np.linalg.norm(q[:, at], axis=-1, keepdims=True)
@@ -299,7 +285,7 @@ def _normalized(arm: SerialChain, q: Array) -> Array:
 def _start(
     arm: SerialChain, q: ArrayLike, qd: ArrayLike | None, kT: float, rng: np.random.Generator
 ) -> tuple[tuple[Array, Array], Lead]:
-    """Coordinates and rates of all replicas, rates drawn if there are none; and batch axes."""
+    """Coordinates and rates of all replicas, drawn if there are none; and batch axes."""
     rates = thermal_rates(arm, q, kT, rng) if qd is None else qd
     given = model.gate(arm, q, rates, np.zeros(arm.nv))
     given.require_finite()

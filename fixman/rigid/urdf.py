@@ -12,6 +12,7 @@ import math
 import warnings
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -104,7 +105,6 @@ def read(
 
     Parameters
     ----------
-    path : str or os.PathLike
     tip : str, optional
         Link at the end of the chain; it may be fixed to a body.  Needed where joints branch.
     free_base : bool
@@ -146,7 +146,6 @@ def read(
 
 
 def _outwards(links: Mapping[str, object], joints: Sequence[FileJoint]) -> list[FileJoint]:
-    """Return the joints of one tree from the root outwards."""
     above: dict[str, FileJoint] = {}
     below: dict[str, list[FileJoint]] = {}
     for joint in joints:
@@ -267,7 +266,6 @@ def _lumped(
     translations: Array,
     notes: Notes,
 ) -> tuple[Array, Array, Array]:
-    """Masses, mass centres and inertias of the bodies."""
     n, held = len(moving), []
     for link, part in links.items():
         if part is not None and places[link].body >= 0:
@@ -322,18 +320,18 @@ class FileJoint(NamedTuple):
     damping: float = 0.0
 
 
+@dataclass
 class Notes:
     """Sentences about content that is not in the chain, and the places where it is."""
 
-    def __init__(self, strict: bool) -> None:
-        self.strict = strict
-        self.places: dict[str, list[str]] = {}
-        self.warnings: dict[str, None] = {}  # in order
+    strict: bool
+    places: dict[str, list[str]] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
 
     def note(self, text: str, place: str, *, warn: bool = False) -> None:
         self.places.setdefault(text, []).append(place)
-        if warn:
-            self.warnings[text] = None
+        if warn and text not in self.warnings:
+            self.warnings.append(text)
 
     def refuse(self, text: str, place: str) -> None:
         """Raise, or warn of it."""
@@ -381,7 +379,6 @@ def _parsed(path: Path) -> ET.Element:
 
 
 def _named(found: list[ET.Element], notes: Notes) -> dict[str, dict[str, Any]]:
-    """Return the values of elements of one kind by name."""
     out: dict[str, dict[str, Any]] = {}
     for element in found:
         name = _attribute(element.get("name"), "name", f"a <{element.tag}>", "text")
@@ -394,7 +391,8 @@ def _named(found: list[ET.Element], notes: Notes) -> dict[str, dict[str, Any]]:
 def _values(element: ET.Element, where: str, notes: Notes) -> dict[str, Any]:
     """Return the values in an element by name; note or refuse the rest."""
     tag, out = element.tag, dict[str, Any]()
-    given: dict[str, Any] = {f"@{name}": text for name, text in element.attrib.items()}
+    attributes = element.attrib.items()
+    given: dict[str, Any] = {f"@{name}": x for name, x in attributes if name[:5] != "xmlns"}
     for child in element:
         given.setdefault(child.tag, []).append(child)
     for name in given:
@@ -422,14 +420,13 @@ def _judge(tag: str, name: str, where: str, notes: Notes) -> None:
     said = f"the attribute {name[1:]:.80}" if name[0] == "@" else f"<{name:.80}>"
     known = {each.strip("@").lower(): each.strip("@") for each in READ[tag]}
     near = difflib.get_close_matches(name[:80].strip("@").lower(), known, 1, 0.7)
-    if name in NOTED.get(tag, ()):
-        notes.note(f"has {said}, which is not read", where)
-    elif name == "loop_joint":
+    noted = name in NOTED.get(tag, ())
+    if name == "loop_joint":
         notes.refuse(f"has {said}: {LOOPS}", where)
-    elif near and not name.startswith("@xmlns"):
+    elif near and not noted:
         notes.refuse(f"has {said}, which is not read: did you mean {known[near[0]]}?", where)
-    elif not name.startswith("@xmlns"):
-        notes.note(f"has {said}, which is not read", where, warn=True)
+    else:
+        notes.note(f"has {said}, which is not read", where, warn=not noted)
 
 
 def _attribute(text: str | None, name: str, where: str, rule: str) -> Any:
