@@ -22,10 +22,7 @@ UNEVEN = 1e6  # ratio of masses beside a lost pivot from which they may be why i
 def raise_failure(
     chain: Chain, x: Array, frame: int, torque: Array | None = None, **others: Array
 ) -> NoReturn:
-    """Say why frame number ``frame`` of x (..., n, d) has no answer, and raise.
-
-    ``others`` are further (..., n, d) inputs by name; torques are refused on singular rows.
-    """
+    """Say why a frame of x (..., n, d) has no answer; ``others`` are like x, by name."""
     lead = x.shape[:-2]
     for name, array in others.items():
         arrays.require_finite(array, (chain.n, chain.dim), name)

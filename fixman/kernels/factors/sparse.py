@@ -178,17 +178,6 @@ def multiplied(product, power, d):
     return mantissa(product), power
 
 
-@jit
-def times(product, d, total):
-    """Accumulate ln d: factors are multiplied, and a logarithm taken only near overflow."""
-    if not 1e-140 < d < 1e140:
-        return product, total + math.log(d)
-    product *= d
-    if not 1e-140 < product < 1e140:
-        return 1.0, total + math.log(product)
-    return product, total
-
-
 @exact_entry
 def log_product(V, first, like):
     """Σ ln d of a factor."""
