@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property, lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -47,32 +47,17 @@ class MeanForces(NamedTuple):
 
 
 def mean_forces(chain: Chain, x: Array, force: Array, friction: Array, kT: float) -> MeanForces:
-    """Average the noise out of the forces on configurations.
+    """Average the noise out of the forces on configurations x (..., n, dim).
 
-    Parameters
-    ----------
-    chain : Chain
-    x, force : (..., n, dim)
-        ``force`` is all that is no constraint's; in a flow v, ζ v is of it.
-    friction : (n,)
-    kT : float
-
-    Raises
-    ------
-    SingularConstraintError
-        If the hard coordinates cannot be held in some frame, which is named.
-
-    Notes
-    -----
-    O(n) a frame for chains and trees of bounded degree and for each ring.
+    ``force (..., n, dim)`` is all that is no constraint's; in a flow v, ζ v is of it.  O(n) a frame
+    for chains and trees of bounded degree and for each ring.
     """
     n, dim, _, hard, _ = chain.layout.sizes
     lead = x.shape[:-2]
-    frames = count(lead)
     drift = _pattern(chain).drift(1.0 / friction)
-    out = np.empty((frames, n * dim + hard + 6))
+    out = np.empty((count(lead), n * dim + hard + 6))
     given = x.reshape(-1), force.reshape(-1), drift, kT
-    bad = run_frames(drift_frames, given, frames, out.reshape(-1), units(drift))
+    bad = run_frames(drift_frames, given, len(out), out.reshape(-1), units(drift))
     if bad >= 0:
         raise_failure(replace(chain, masses=friction), x, bad, force=force)
     total, tensions, six = np.split(out, [n * dim, n * dim + hard], axis=1)
@@ -100,7 +85,7 @@ class _Wide(HardPattern):
 
     @cached_property
     def touching(self) -> sparse.csr_array:
-        """Which rows move a bead in common (m, m)."""
+        """Rows that move a bead in common (m, m)."""
         m, n = len(self.rows), self.rows.n
         row, slot = np.nonzero(self.rows.columns >= 0)
         moves = sparse.coo_array((np.ones(row.size), (row, self.rows.columns[row, slot])), (m, n))
@@ -110,16 +95,14 @@ class _Wide(HardPattern):
 
     @cached_property
     def symbolic(self) -> Symbolic:
-        """The pattern of the factor, zeros of H^bb included."""
         i, j = (self.touching @ self.touching).nonzero()
         below = i >= j
         return analyse(len(self.rows), i[below], j[below])
 
     def drift(self, inverse_masses: Array) -> Drift:
-        """Return what the kernels read."""
         system = self.system(inverse_masses)
         m = len(self.rows)
-        begins, near = (a.astype(np.int64) for a in (self.touching.indptr, self.touching.indices))
+        begins, near = self.touching.indptr.astype(np.int64), self.touching.indices
         counts = np.diff(begins)
         start = np.repeat(begins[:-1], counts)  # where the rows that touch the same one begin
         until = np.arange(near.size) - start + 1
@@ -144,5 +127,5 @@ def _ranges(counts: Index) -> Index:
     return np.arange(counts.sum()) - np.repeat(ends - counts, counts)
 
 
-def _int32(array: Index) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
+def _int32(array: Any) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
     return np.ascontiguousarray(array, dtype=np.int32)

@@ -279,40 +279,37 @@ def project(
     """
     require_chain(chain)
     n, dim, _, hard, _ = chain.layout.sizes
-    tail = (n, dim)
+    tail, rows = (n, dim), chain.layout.hard_rows
+    straight = rows.trait("straight")
     x0 = arrays.real(x, tail, "x")
-    straight = chain.layout.hard_rows.trait("straight")
     if not arrays.taken(targets, "targets").ndim:
         targets = np.where(straight, 0.0, arrays.real(targets, (), "targets"))
     goal = arrays.real(targets, (hard,), "targets")
     goal = np.where(straight & (np.abs(goal) <= NEARLY), 0.0, goal)
     speed = x0 if v is None else arrays.real(v, tail, "v")
     lead = arrays.common_lead(x0.shape[:-2], goal.shape[:-1], speed.shape[:-2])
-    x0 = arrays.spread(x0, lead, tail)
+    x0, speed = arrays.spread(x0, lead, tail), arrays.spread(speed, lead, tail)
     goal = arrays.spread(goal, lead, (hard,))
     arrays.require_finite(x0, tail, "x")
+    arrays.require_finite(speed, tail, "v")
     arrays.require_finite(goal, (hard,), "targets", "hard coordinate")
     _require_targets(chain, goal, lead)
+    near, rate = np.empty_like(x0), np.empty(0 if v is None else x0.shape)
     frames = count(lead)
-    if not frames:
-        return np.empty_like(x0) if v is None else (np.empty_like(x0), np.empty_like(x0))
-    system, front, goals = projection_tables.nearby(chain, goal.reshape(frames, hard))
-    masses = np.repeat(np.concatenate([np.zeros(front), chain.masses]), dim)
-    lengths = goal.reshape(frames, hard)[:, chain.layout.hard_rows.formulas == LENGTH]
-    shortest = lengths.min(axis=1) if lengths.size else _shortest_bonds(chain, x0)
-    near, rate = np.empty_like(x0), np.empty(0)
-    if v is not None:
-        speed = arrays.spread(speed, lead, tail)
-        arrays.require_finite(speed, tail, "v")
-        rate = np.empty_like(speed)
-    bad = projection.project_frames(
-        x0.reshape(-1), speed.reshape(-1), system, masses, goals, shortest,
-        near.reshape(-1), rate.reshape(-1),
-    )  # fmt: skip
-    done = frames if bad < 0 else bad + 1
-    _require_digits(near.reshape(frames, -1)[:done], shortest, lead)
-    if bad >= 0:
-        _refuse_projection(chain, x0, goal, near, bad)
+    if frames:
+        each = goal.reshape(frames, hard)
+        system, front, goals = projection_tables.nearby(chain, each)
+        masses = np.repeat(np.concatenate([np.zeros(front), chain.masses]), dim)
+        lengths = each[:, rows.formulas == LENGTH]
+        shortest = lengths.min(axis=1) if lengths.size else _shortest_bonds(chain, x0)
+        bad = projection.project_frames(
+            x0.reshape(-1), speed.reshape(-1), system, masses, goals, shortest,
+            near.reshape(-1), rate.reshape(-1),
+        )  # fmt: skip
+        done = frames if bad < 0 else bad + 1
+        _require_digits(near.reshape(frames, -1)[:done], shortest, lead)
+        if bad >= 0:
+            _refuse_projection(chain, x0, goal, near, bad)
     if v is None:
         return near
     if not np.isfinite(rate).all():

@@ -4,11 +4,10 @@
 
 Added to the energy of a simulation with rigid bonds it makes that sample the ensemble of stiff
 ones, the limit of springs whose constants do not depend on the configuration; exp(−U/kT) is the
-weight that does the same for the frames of a rigid simulation already run (theory.md section 4).
+weight that does the same for frames of a rigid simulation (theory.md section 4).
 
-With ``inverse_masses`` K in place of M⁻¹ it is the mobility metric √det(B_b K B_bᵀ) that every
-Brownian dynamics with projected constraints samples, K = diag 1/ζ (theory.md section 4): the same
-potential then corrects such a simulation.
+With ``inverse_masses`` K = diag 1/ζ it is the mobility metric √det(B_b K B_bᵀ) that Brownian
+dynamics with projected constraints samples, and corrects such a simulation.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ def logdet(
     inverse_masses : float or (n,), optional
         The chain's own by default.  Inverse frictions give the mobility metric.
     workers : int
-        Threads over a batch of frames.  The results are the same for any number.
+        Threads over a batch of frames; they change no bit.
 
     Returns
     -------
@@ -67,10 +66,9 @@ def logdet(
 
     Notes
     -----
-    O(n) a frame for chains and trees of bounded degree and for each ring, without a Python loop
-    over frames; linear chains of bonds alone are factored without subtraction.  Batches are
-    computed eight frames at a time, in up to 256 MB a thread; a frame's answer is the same to the
-    last bit alone and in any batch.
+    O(n) a frame for chains and trees of bounded degree and for each ring; linear chains of bonds
+    alone are factored without subtraction.  Batches are computed eight frames at a time, in up to
+    256 MB a thread; a frame's answer is the same to the last bit alone and in any batch.
     """
     return _each(chain, x, inverse_masses, workers, 1.0)
 
@@ -106,9 +104,9 @@ def fixman_force(
     Returns
     -------
     ndarray (..., n, dim)
-        In units of kT over length.  Along hard coordinates it has components too, which the
-        constraints take up.  Net force and torque on a free chain vanish.  Where a bend that is
-        held straight is not, all this holds but for parts of the size of the bend.
+        In units of kT over length, with components along hard coordinates, which the constraints
+        take up.  Net force and torque on a free chain vanish.  Where a bend that is held straight
+        is not, all this holds but for parts of the size of the bend.
 
     Notes
     -----
@@ -122,8 +120,8 @@ def fixman_force(
 class Reweighting(NamedTuple):
     """From the rigid to the stiff ensemble.
 
-    ``log_weights (...)`` are normalized: their exponentials sum to 1.  ``effective_size`` is the
-    number of independent samples that the weighted ones are worth, for the observable given.
+    The exponentials of ``log_weights (...)`` sum to 1.  ``effective_size`` is the number of
+    independent samples that the weighted ones are worth, for the observable given.
     """
 
     log_weights: Array
@@ -148,19 +146,18 @@ def reweight(
     x : (frames, ..., n, dim)
         Axis 0 is time; further leading axes are independent chains.
     observable : (frames, ...), optional
-        What is to be averaged, for ``effective_size``.  Some quantities forget much more slowly
-        than the weights do, the end-to-end vector of a long chain above all.
+        Values to be averaged, for ``effective_size``: some are correlated much longer than the
+        weights are, the end-to-end vector of a long chain above all.
     inverse_masses, workers
         As `logdet`; with them the samples are taken to be of the rigid mobility metric.
 
     Returns
     -------
     Reweighting
-        ``log_weights (frames, ...)``, and ``effective_size``: Kish's (Σw)²/Σw² over the statistical
-        inefficiency along time of what the weighted mean of the observable A adds up, w (A − ⟨A⟩);
-        without one, of ½ ln det H^bb, which holds for that quantity alone.  Kish's share of the
-        samples falls like e^{−N/340} for N freely jointed bonds of equal masses and faster where
-        more is hard: weights are for short chains, forces for long ones.
+        ``effective_size`` is Kish's (Σw)²/Σw² over the statistical inefficiency along time of
+        w (A − ⟨A⟩) for the observable A; without one, of ½ ln det H^bb, which holds for that
+        alone.  Kish's share of the samples falls like e^{−N/340} for N freely jointed bonds of
+        equal masses and faster where more is hard: weights are for short chains, forces for long.
 
     Notes
     -----

@@ -22,10 +22,7 @@ UNEVEN = 1e6  # ratio of masses beside a lost pivot from which they may be why i
 def raise_failure(
     chain: Chain, x: Array, frame: int, torque: Array | None = None, **others: Array
 ) -> NoReturn:
-    """Say why frame number ``frame`` of x (..., n, d) has no answer, and raise.
-
-    ``others`` are further (..., n, d) inputs by name; torques are refused on singular rows.
-    """
+    """Say why a frame of x (..., n, d) has no answer; ``others`` are like x, by name."""
     lead = x.shape[:-2]
     for name, array in others.items():
         arrays.require_finite(array, (chain.n, chain.dim), name)
@@ -56,10 +53,7 @@ def raise_failure(
 
 
 class Dependence(NamedTuple):
-    """The smallest pivot of H^bb over its diagonal, its row, and behind it those it depends on.
-
-    The share is 0 where a pivot is lost.
-    """
+    """The smallest pivot of H^bb over its diagonal, 0 if lost, its row and those it depends on."""
 
     share: float
     rows: list[Coordinate]
@@ -82,15 +76,12 @@ def nearest_dependence(chain: Chain, x: Array) -> Dependence | None:
     scale = np.sqrt(diagonal)
     D, work = np.empty((2, symbolic.size))
     factor(V, D, symbolic, work, 0.0)
-    row = int(np.argmax(np.isnan(D)))
-    smallest = 0.0
-    if not np.isnan(D[row]):  # just so, in this arithmetic; then the row that comes nearest
-        pivots = V[symbolic.first[:-1]] / diagonal
-        row = int(np.argmin(pivots))
-        smallest = float(pivots[row])
+    # The first row that is lost, or where none is just so, in this arithmetic, the nearest one.
+    pivots = np.where(np.isnan(D), 0.0, V[symbolic.first[:-1]] / diagonal)
+    row = int(np.argmin(pivots))
     share = np.zeros(symbolic.size)
     null_vector(V, symbolic.first, symbolic.row, row, share)
     share = np.abs(share) * scale
     share[row] = 0.0
     others = np.argsort(-share, kind="stable")[: np.count_nonzero(share > 1e-6 * scale[row])]
-    return Dependence(smallest, [table[int(k)] for k in (row, *others)])
+    return Dependence(float(pivots[row]), [table[int(k)] for k in (row, *others)])

@@ -26,8 +26,8 @@ Index = NDArray[np.int64]
 class Tridiagonal:
     """H^bb of a chain of bonds: diagonal w_{k−1} + w_k, off-diagonal −w_k c_{k+1}.
 
-    Held by the quantities it is made of, because its pivots can then be computed without
-    subtraction and keep all their digits on straight chains (theory.md section 3).
+    Of these its pivots follow without subtraction, with all their digits on straight chains
+    (theory.md section 3).
 
     Parameters
     ----------
@@ -49,18 +49,12 @@ class Tridiagonal:
             raise ValueError(f"joint {k} has cosine {c[k]} and sine {s[k]}, not of one angle")
 
     def to_dense(self) -> Array:
-        """Return the matrix as a dense array, for tests."""
+        """Return the dense matrix."""
         off = -self.weights[1:-1] * self.cosines
         return np.diag(self.weights[:-1] + self.weights[1:]) + np.diag(off, 1) + np.diag(off, -1)
 
     def factor(self) -> TridiagonalFactor:
-        """LDLᵀ in O(m).
-
-        Raises
-        ------
-        SingularConstraintError
-            If a pivot is not positive: a weight is zero where nothing else holds the bond.
-        """
+        """LDLᵀ in O(m); `fixman.SingularConstraintError` if a pivot is not positive."""
         inverse, g = np.empty(self.weights.size - 1), np.empty(self.cosines.size)
         lost = tridiagonal.factor(self.weights, self.cosines, self.sines, inverse, g)
         if lost >= 0:
@@ -91,11 +85,10 @@ class BlockTridiagonal:
     def __init__(
         self, diagonal: ArrayLike, lower: ArrayLike, sizes: ArrayLike | None = None
     ) -> None:
-        D = arrays.real(diagonal, (), "diagonal").copy()
+        D, B = arrays.real(diagonal, (), "diagonal").copy(), arrays.real(lower, (), "lower").copy()
         if D.ndim != 3 or D.shape[0] < 1 or D.shape[1] != D.shape[2]:
             raise ValueError(f"diagonal must have shape (m, k, k), got {D.shape}")
         m, k, _ = D.shape
-        B = arrays.real(lower, (), "lower").copy()
         if B.shape != (m - 1, k, k):
             raise ValueError(f"lower must have shape ({m - 1}, {k}, {k}), got {B.shape}")
         rows = np.full(m, k) if sizes is None else np.array(sizes)
@@ -111,7 +104,7 @@ class BlockTridiagonal:
         self.diagonal, self.lower = D, B
 
     def to_dense(self) -> Array:
-        """Return the matrix as a dense array, for tests."""
+        """Return the dense matrix."""
         start = np.concatenate([[0], np.cumsum(self.sizes)])
         A = np.zeros((start[-1], start[-1]))
         for i, (s, e) in enumerate(pairwise(start)):
@@ -123,13 +116,7 @@ class BlockTridiagonal:
         return A
 
     def factor(self) -> BlockTridiagonalFactor:
-        """LDLᵀ in O(m k³).
-
-        Raises
-        ------
-        SingularConstraintError
-            If a pivot is lost to rounding: the matrix is not positive definite.
-        """
+        """LDLᵀ in O(m k³); `fixman.SingularConstraintError` if a pivot is lost to rounding."""
         own, below, symbolic, place = _blocks(self.diagonal.shape[1], tuple(self.sizes.tolist()))
         V = np.zeros(symbolic.nnz)
         V[place] = np.concatenate([self.diagonal[own], self.lower[below]])
@@ -161,8 +148,8 @@ class Sparse:
     matrix : scipy.sparse array (m, m)
         Only the lower triangle is read.
     symbolic : Symbolic, optional
-        That of a matrix which has elements wherever this one has, ``other.symbolic``: the pattern
-        of the factor is then not looked for again.
+        ``other.symbolic`` of a matrix that has elements wherever this one has, which saves the
+        search for the pattern of the factor.
     """
 
     def __init__(self, matrix: Any, symbolic: sparse.Symbolic | None = None) -> None:
@@ -192,18 +179,12 @@ class Sparse:
         return _lower(self._V, self.symbolic)
 
     def to_dense(self) -> Array:
-        """Return the matrix as a dense array, for tests."""
+        """Return the dense matrix."""
         lower: Array = self.to_csc().toarray()
         return lower + np.tril(lower, -1).T
 
     def factor(self) -> SparseFactor:
-        """LDLᵀ in O(Σ |column of L|²).
-
-        Raises
-        ------
-        SingularConstraintError
-            If a pivot is lost to rounding: the matrix is not positive definite.
-        """
+        """LDLᵀ in O(Σ |column of L|²); errors are those of `BlockTridiagonal.factor`."""
         return SparseFactor.of(self._V.copy(), self.symbolic)
 
 

@@ -40,20 +40,8 @@ def wilson_b(chain: Chain, x: ArrayLike) -> sparse.csr_array[Any, Any]:
 def velocity_terms(chain: Chain, x: ArrayLike, v: ArrayLike) -> Array:
     """κ = ẋᵀ (∂²q/∂x²) ẋ, the part of q̈ that velocities make (theory.md section 3).
 
-    Parameters
-    ----------
-    chain : Chain
-    x, v : (..., n, dim)
-
-    Returns
-    -------
-    ndarray (..., len(chain.coordinates))
-        Costs O(n) a frame.
-
-    Raises
-    ------
-    SingularCoordinateError
-        Where a coordinate has no gradient: a straight 3-D angle, or a torsion next to one.
+    Of x and v (..., n, dim), as (..., len(chain.coordinates)); O(n) a frame.  Errors are those of
+    `wilson_b`.
     """
     require_chain(chain)
     tail = (chain.n, chain.dim)

@@ -38,8 +38,7 @@ from fixman.kernels.compiler.steps import exact_step
 
 # --- rows ----------------------------------------------------------------------------------------
 #
-# Points are padded, three numbers each: 0, 1, 2 are the ghosts x₋₂, x₋₁, x₀ and 3 + k is bead k;
-# planar chains leave the third coordinate zero.
+# Points are padded, three numbers each: 0, 1, 2 are the ghosts x₋₂, x₋₁, x₀ and 3 + k is bead k.
 
 
 @exact
@@ -93,7 +92,7 @@ def ghost_bond(i, j, u):
 
 @exact
 def value(P, kinds, points, r, fixed):
-    """Return the coordinate and the divisor of its gradient, 0 where a bond cannot be measured."""
+    """A coordinate and the divisor of its gradient, 0 where a bond cannot be measured."""
     kind = entry(kinds, r)
     u, v, t = chart_bonds(P, points, r, kind, fixed)
     c, s, divisor = measure(kind, u, v, t)
@@ -128,10 +127,7 @@ def wilson_row(P, kinds, points, r, fixed, B, at):
 
 @exact
 def ride(points, r, size, B, at):
-    """Give bead 0 of a free chain what the ghosts that ride on it would get, without cancellation.
-
-    Moved all together nothing changes, so bead 0 and its ghosts take minus the other beads' sum.
-    """
+    """Give bead 0 of a free chain what its ghosts would get, as minus the sum of other beads'."""
     host = at
     for slot in range(size):
         if entry(points, 4 * r + slot) <= 3:
@@ -182,10 +178,7 @@ def row_curvature(P, V, kinds, points, r, fixed):
 
 @jit
 def internal_frames(x, n, dim, fixed, kinds, points, q):
-    """Coordinates of every frame into ``q (frames, m)``; the first bad frame, or -1.
-
-    A frame is bad if a bond cannot be measured or a torsion is undefined.
-    """
+    """Coordinates into ``q (frames, m)``; the first frame without a bond or a torsion, or -1."""
     P = np.empty(3 * n + 9)
     bad = -1
     for frame in range(q.shape[0]):
@@ -220,10 +213,7 @@ def curvature_frames(x, v, n, dim, fixed, kinds, points, kappa):
 
 @jit
 def gradient_rows(x, n, dim, fixed, kinds, points, B, sines):
-    """Wilson rows ``B (m · 12,)`` and the sines they were divided by, for one frame.
-
-    False if a position is not finite.
-    """
+    """Wilson rows ``B (m · 12,)`` of one frame and their divisors; false if x is not finite."""
     P = np.empty(3 * n + 9)
     finite = put_points(x, 0, n, dim, fixed, P)
     for r in range(kinds.size):
@@ -233,26 +223,21 @@ def gradient_rows(x, n, dim, fixed, kinds, points, B, sines):
 
 @jit
 def hinge(references, k, dim, fixed):
-    """Where bead k turns: the bead whose bond is its axis, and whose half plane its torsion counts.
+    """Where bead k turns: the bead whose bond is its axis, a sign, and where its torsion starts.
 
     The axis runs along that bond, or against it (−1) where bead k hangs on the root of a free
-    chain beside its first child.  A torsion counts from the bead returned last, which has the same
-    axis, or (−1) from the bond before the axis.
+    chain beside its first child.  The torsion starts from the bead returned last, which has the
+    same axis, or (−1) from the bond before the axis.
     """
-    parent = references[k, 0]
-    angle = references[k, 1]
-    host = parent
-    along = 1.0
+    parent, angle = references[k, 0], references[k, 1]
+    host, along = parent, 1.0
     if not fixed and parent == 0 and angle >= 0:
-        host = angle
-        along = -1.0
-    if dim == 3:
-        t = references[k, 2]
-        if t >= 0:
-            one = references[t, 0]
-            two = references[t, 1]
-            if (one == parent and two == angle) or (one == angle and two == parent):
-                return host, along, t
+        host, along = angle, -1.0
+    t = references[k, 2] if dim == 3 else -1
+    if t >= 0:
+        one, two = references[t, 0], references[t, 1]
+        if (one == parent and two == angle) or (one == angle and two == parent):
+            return host, along, t
     return host, along, -1
 
 

@@ -16,13 +16,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fixman.kernels.algebra.vectors import along, fused_dot, put_vector, vector
+from fixman.kernels.algebra.vectors import along, fused_dot, plus, put_vector, vector
 from fixman.kernels.chain import hard
 from fixman.kernels.chain.hard import Hard
 from fixman.kernels.chain.rows import bonds, curvature, rate
 from fixman.kernels.compiler import lanes as lane
 from fixman.kernels.compiler.lanes import entry, exact, exact_kernel, lanes, load, part, put, store
 from fixman.kernels.compiler.lanes import zeros as no_states
+from fixman.kernels.compiler.steps import exact_step
 from fixman.kernels.factors import sparse
 
 Table = np.ndarray[Any, np.dtype[np.int32]]
@@ -90,9 +91,8 @@ def noise_of_row(drift, r, block, X, Y, moved, like):
         for s in range(first, last):
             k = entry(system.movers, s)
             g = vector(block.B, entry(system.carriers, s), axes, like)
-            put_vector(
-                Y, k, axes, along(entry(system.shares, s) + zero, g, vector(Y, k, axes, like))
-            )
+            share = entry(system.shares, s) + zero
+            put_vector(Y, k, axes, along(share, g, vector(Y, k, axes, like)))
         du, dv, dt = bonds(kind, Y, points, r, axes, like)
         for s in range(first, last):
             put_vector(Y, entry(system.movers, s), axes, none)
@@ -104,31 +104,39 @@ def noise_of_row(drift, r, block, X, Y, moved, like):
             size = fused_dot(gu, vector(moved, 3 * b, axes, like))
             size += fused_dot(gv, vector(moved, 3 * b + 1, axes, like))
             size += fused_dot(gt, vector(moved, 3 * b + 2, axes, like))
-            share = 1.0 if a == b else 2.0
-            total -= (share * size) * load(block.S, entry(drift.places, at), like)
+            twice = 1.0 if a == b else 2.0
+            total -= (twice * size) * load(block.S, entry(drift.places, at), like)
             at += 1
     return total
 
 
+@exact_step
+def symmetric(s, a, b):
+    """xx, xy, xz, yy, yz and zz of s (a bᵀ + b aᵀ) / 2."""
+    pairs = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))
+    return tuple((0.5 * s) * (a[i] * b[j] + a[j] * b[i]) for i, j in pairs)
+
+
 @exact
 def held(drift, block, like):
-    """xx, xy, xz, yy, yz and zz of Σ_k (Bᵀ S B K)_kk, without what is antisymmetric."""
+    """Σ_k (Bᵀ S B K)_kk without what is antisymmetric, as `symmetric`."""
     system = drift.hard
     axes = system.axes
-    xx = xy = xz = yy = yz = zz = 0.0 * like
+    zero = 0.0 * like
+    total = (zero, zero, zero, zero, zero, zero)
     for t in range(system.weights.size):
         p = entry(system.products, 3 * t)
         a = vector(block.B, entry(system.products, 3 * t + 1), axes, like)
         b = vector(block.B, entry(system.products, 3 * t + 2), axes, like)
         s = entry(drift.doubled, t) * load(block.S, p, like)
-        xx += s * (a[0] * b[0])
-        yy += s * (a[1] * b[1])
-        zz += s * (a[2] * b[2])
-        s *= 0.5
-        xy += s * (a[0] * b[1] + a[1] * b[0])
-        xz += s * (a[0] * b[2] + a[2] * b[0])
-        yz += s * (a[1] * b[2] + a[2] * b[1])
-    return xx, xy, xz, yy, yz, zz
+        total = plus(total, symmetric(s, a, b))
+    return total
+
+
+@exact_step
+def put_all(out, at, stride, numbers):
+    for k in range(len(numbers)):
+        put(out, at + k, stride, numbers[k])
 
 
 @exact_kernel
@@ -181,13 +189,7 @@ def drift_frames(x, force, drift, kT, first, last, out, memory, states):
             rest = load(G, points - size + k, like)
             put(out, base + k, wide, rest)
             check += 0.0 * rest
-        xx, xy, xz, yy, yz, zz = held(drift, block, like)
-        put(out, base + size + m, wide, xx)
-        put(out, base + size + m + 1, wide, xy)
-        put(out, base + size + m + 2, wide, xz)
-        put(out, base + size + m + 3, wide, yy)
-        put(out, base + size + m + 4, wide, yz)
-        put(out, base + size + m + 5, wide, zz)
+        put_all(out, base + size + m, wide, held(drift, block, like))
         if not lane.above(1.0 + zero, check):
             return frame
     return -1

@@ -6,10 +6,8 @@
 
 A row that one bond u carries, a length or a square, has the one vector ∂q/∂u = ∂q/∂x_j = −∂q/∂x_i;
 any other row has a vector ∂q/∂x_k for each of its points.  Vectors are numbered, and a *slot* is a
-point with one of them and a sign.  H^bb is factored as in `sparse`, in the order of the rows.
-
-Points are the beads, behind the three ghosts of a fixed base, which do not move; arrays are flat
-and of units, point k from unit k·dim (see `lanes`).
+point with one of them and a sign.  Points are the beads, behind the three ghosts of a fixed base;
+arrays are flat and of units, point k from unit k·dim (see `lanes`).
 """
 
 from __future__ import annotations
@@ -122,7 +120,7 @@ def block(system, memory, first, like):
 
 @exact
 def read_points(x, at, stride, size, X, axes, like):
-    """Fill the points of states of ``size`` numbers from ``x[at]``; false if one is not finite."""
+    """Fill the points from states of ``size`` numbers at ``x[at]``; false if one is not finite."""
     dim = len(axes)
     zero = 0.0 * like
     front = X.size // lane.lanes(like) - size
@@ -246,8 +244,7 @@ def add_metric_force(system, block, F, X, kT, like):
         g_ik = ∂q_i/∂x_k ,   W_ik = w_k Σ_j S_ij g_jk        (W = S B_b M⁻¹ of theory.md)
 
     over the beads k of each row i; a row of one bond has W of its outer bead less that of its inner
-    one.  Then ∂g_ik = Σ_l (∂²q_i/∂x_k∂x_l) dx_l, the second derivatives, turn W, which is kept
-    times kT, into forces on bonds.
+    one.  ∂g_ik = Σ_l (∂²q_i/∂x_k∂x_l) dx_l turns kT W into forces on bonds.
     """
     axes = system.axes
     zero = 0.0 * like
@@ -271,7 +268,7 @@ def add_metric_force(system, block, F, X, kT, like):
 
 @chosen(KINDS)
 def differences(kind, W, at, axes, like):
-    """Differences along the bonds of a row of what its vectors have from number ``at`` on."""
+    """Differences along the bonds of a row of its vectors W, from number ``at`` on."""
     if kind.beads == 2:  # one vector, of the bond itself
         return vector(W, at, axes, like), NONE, NONE
     g = [vector(W, at + k, axes, like) for k in range(kind.beads)]

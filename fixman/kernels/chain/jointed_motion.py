@@ -197,12 +197,6 @@ def bent(before, bond):
 
 
 @exact_step
-def ended(bond):
-    """u_N, and nothing behind it."""
-    return bond[3], 0.0, scaled(0.0, crossed(bond[3], bond[3]))
-
-
-@exact_step
 def loaded(bend, w, f, couples):
     """A joint under F and, in the plane, couples h n on the ends of the bonds before and behind."""
     u, c, r = bend
@@ -303,7 +297,7 @@ def motion_frames(x, v, torque, force, none, links, n, fixed, out):
             f = none
             if force.size:
                 f = row(force, bead + k + 1, none)
-        this = loaded(ended(bond), w[N], f, (h, 0.0))
+        this = loaded((bond[3], 0.0, bend[2]), w[N], f, (h, 0.0))  # no bond behind
         a_u, outside = fma(inner.S, this.f_u, inner.z) / inner.q, this.f
         a = acceleration(a_u, outside, this.u)
         put_entries(out, frame, dim * (root + N), a)

@@ -56,10 +56,9 @@ def factor(V, first, row, left_first, left_place, left_column, dependent):
 
 @jit
 def combine(V, first, row, left_first, left_place, left_column, share):
-    """Multiples of all rows that add up to zero, given those of the dependent ones.
+    """Multiples of all rows that add up to zero, Lᵀ share = 0, given those of the dependent ones.
 
-    ``share (m,)`` holds these and 0 elsewhere: Lᵀ share = 0 at the other rows.  With random
-    numbers, no row that is part of any vanishing combination ends with 0 but by accident.
+    With random ones, no row that is part of any vanishing combination ends with 0 but by accident.
     """
     for j in range(first.size - 2, -1, -1):
         if V[first[j]] != ZERO:

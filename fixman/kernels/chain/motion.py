@@ -49,9 +49,8 @@ def motion_frames(x, v, F, system, w, out, memory):
             kappa[r] = curvature(kind, d, e, f, dd, de, df)
             out[frame, size + system.public[r]] = 0.0
         check = 0.0
-        # The second sweep solves for what B_b ẍ + κ_b still is.  Formed from B and not from H^bb,
-        # it sees errors of λ before they are squared: the condition number of B_b M^-½ is what
-        # remains of that of H^bb (Björck 1987).
+        # The second sweep solves for what is left of B_b ẍ + κ_b.  Formed from B and not from H^bb,
+        # it has the condition number of B_b M^-½ and not its square (Björck 1987).
         for _ in range(2):
             for r in range(m):
                 rhs[r] = -kappa[r]
@@ -71,14 +70,13 @@ def motion_frames(x, v, F, system, w, out, memory):
 
 @jit
 def add_torques(x, torque, n, dim, fixed, rows, F):
-    """F ← F + B_aᵀ τ of every frame; the first frame whose τ acts on a row that is none, or -1.
+    """F ← F + B_aᵀ τ of flat frames; the first whose τ acts on a row without gradient, or -1.
 
-    ``rows`` are the kinds, points and columns of the soft coordinates; x and F are flat.
+    ``rows`` are the kinds, points and columns of the soft coordinates.
     """
     kinds, points, columns = rows
     m = kinds.size
-    P = np.empty(3 * n + 9)
-    B = np.empty(12)
+    P, B = np.empty(3 * n + 9), np.empty(12)
     for frame in range(torque.size // m if m else 0):
         put_points(x, frame, n, dim, fixed, P)
         for r in range(m):
@@ -99,8 +97,7 @@ def soft_accelerations(x, v, motion, n, dim, fixed, rows, qdd):
     """
     kinds, points, columns = rows
     width = motion.size // max(qdd.shape[0], 1)
-    P, V = np.empty(3 * n + 9), np.empty(3 * n + 9)
-    B = np.empty(12)
+    P, V, B = np.empty(3 * n + 9), np.empty(3 * n + 9), np.empty(12)
     for frame in range(qdd.shape[0]):
         put_points(x, frame, n, dim, fixed, P)
         put_velocities(v, frame, n, dim, fixed, V)

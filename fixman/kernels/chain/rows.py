@@ -1,13 +1,10 @@
 """The kinds of internal coordinate: one record each, from which all else is derived.
 
 A row has a kind and up to four points, which it depends on through the bonds between successive
-ones: the vectors u, v and t, as d in Lee & Chirikjian (17).  (theory.md section 2 calls their
-directions u, v; here these are û = u/L_u, v̂.)  ∂q/∂x of its outermost point is the gradient with
-respect to the last of these, of any other point that with respect to the bond that ends there minus
-that with respect to the bond that begins there.  A rate is (∂²q/∂u∂u) u̇, row by row; theory.md
-section 2 gives the formulas.
-
-Formulas on bonds serve floats and `eight` states in lanes alike, to the last digit.
+ones: the vectors u, v and t, d of Lee & Chirikjian (2005), eq. 17, with directions û = u/L_u, v̂.
+∂q/∂x of a point is the gradient with respect to the bond that ends there minus that with respect to
+the bond that begins there.  A rate is (∂²q/∂u∂u) u̇, row by row.  Formulas are those of theory.md
+section 2, for floats and `eight` states in lanes alike, to the last digit.
 """
 
 from __future__ import annotations
@@ -37,15 +34,15 @@ class Kind(NamedTuple):
 
     measure : (u, v, t) → value, scale, divisor
         The scale is the length that errors are compared with.  An ``angle`` has cosine and sine
-        first, up to a factor.  The divisor is what the gradient is divided by, such as the sine of
-        an angle; it is 0 where there is no gradient, and 1 where there always is.
+        first, up to a factor.  The gradient is divided by the divisor, such as the sine of an
+        angle, which is 0 where there is none, and 1 where there always is one.
     gradient : (u, v, t) → ∂q/∂u, ∂q/∂v, ∂q/∂t
         Made of sums, products, divisions and roots, so that its own derivatives follow.
     polynomial : (u, v, t) → three vectors
         A multiple of the gradient that is a polynomial, for elimination in a finite field.
     rest : (value, scale, u, v, g, goal, size) → rest, whole, noise
-        Goal less value, the unit of that, and rounding where positions are of a size; g is the last
-        of the row's vectors where a drift began (see `general_steps`).
+        Goal less value, its unit, and rounding where positions are of a size; g is the last of the
+        row's vectors where a drift began (see `general_steps`).
     """
 
     name: str
@@ -199,21 +196,21 @@ def pair(sign: float) -> Steps:
 
 
 @exact_step
-def to_centroid(u, v):
+def from_centroid(u, v):
     """Way from the centroid of beads i and j to bead k."""
     return plus(scaled(0.5, u), v)
 
 
 @exact_step
 def centroid_measure(u, v, t):
-    w = to_centroid(u, v)
+    w = from_centroid(u, v)
     length = root(dot(w, w))
     return length, length, length / (root(dot(u, u)) + root(dot(v, v)))
 
 
 @exact_step
 def centroid_gradient(u, v, t):
-    e = unit(to_centroid(u, v))
+    e = unit(from_centroid(u, v))
     return scaled(0.5, e), e, NONE
 
 
@@ -309,23 +306,14 @@ def torsion_polynomial(u, v, t):
 
 # --- straight bends ------------------------------------------------------------------------------
 #
-# Three beads that are held in line have no angle that could be held: its gradient has no limit
-# there.  They have two rows, the components of v̂ − û across the axis of their bonds, in any two
-# directions: H^bb changes by a rotation, and its determinant not at all.
-
-
-@exact_step
-def middle(u, v):
-    """The line that the components of a straight bend lie across."""
-    return plus(unit(u), unit(v))
+# The gradient of an angle has no limit where it is straight.  Three beads that are held in line
+# have two rows instead, the components of v̂ − û across û + v̂, in any two directions: H^bb changes
+# by a rotation, and its determinant not at all.
 
 
 @exact_step
 def beside(line):
-    """Two unit vectors at right angles to a line and to each other.
-
-    Without a branch on the line (Duff et al. 2017, Building an orthonormal basis, revisited).
-    """
+    """Two unit vectors at right angles to a line and to each other (Duff et al. 2017)."""
     x, y, z = unit(line)
     one = 1.0 + 0.0 * z
     sign = choose(beyond(0.0 * z, z), -one, one)
@@ -343,19 +331,16 @@ def flattened(u, e):
 
 
 def straight(second: int) -> Steps:
-    """Steps of one component of v̂ − û across the line of a bend.
-
-    The line is taken to stay: its motion is multiplied by what vanishes there.
-    """
+    """Steps of one component of v̂ − û across û + v̂, which is taken to stay."""
 
     def measure(u, v, t):
-        axis = middle(u, v)
+        axis = plus(unit(u), unit(v))
         e = beside(axis)[second]
         # The divisor is 1 where straight, and 0 where folded back.
         return dot(e, minus(unit(v), unit(u))), 1.0, 0.5 * root(dot(axis, axis))
 
     def gradient(u, v, t):
-        e = beside(middle(still(u), still(v)))[second]
+        e = beside(plus(unit(still(u)), unit(still(v))))[second]
         return scaled(-1.0, flattened(u, e)), flattened(v, e), NONE
 
     def polynomial(u, v, t):
@@ -448,18 +433,12 @@ LENGTH, ANGLE, TORSION, SQUARE = (NUMBERS[n] for n in ("length", "angle", "torsi
 # --- steps of any kind: the number of the kind comes first ---------------------------------------
 
 
-@exact_step
-def between(X, points, r, beads, axes, like):
-    """Bonds u, v, t between so many points of row r; those that there are not repeat the last."""
-    x = [vector(X, entry(points, 4 * r + k), axes, like) for k in range(beads)]
-    found = [minus(after, before) for before, after in pairwise(x)] or x
-    return tuple(found[min(k, len(found) - 1)] for k in range(3))
-
-
 @chosen(KINDS)
 def bonds(kind, X, points, r, axes, like):
-    """Bonds u, v, t of row r in units X."""
-    return between(X, points, r, kind.beads, axes, like)
+    """Bonds u, v, t of row r in units X; the last that there is is repeated."""
+    x = [vector(X, entry(points, 4 * r + k), axes, like) for k in range(kind.beads)]
+    found = [minus(after, before) for before, after in pairwise(x)] or x
+    return tuple(found[min(k, len(found) - 1)] for k in range(3))
 
 
 @chosen(KINDS)
@@ -480,10 +459,7 @@ def measure(kind, u, v, t):
 
 @chosen(KINDS)
 def put_gradient(kind, B, at, u, v, t, axes):
-    """Write ∂q/∂x of each point from vector ``at`` on; return the divisor.
-
-    A row that one bond carries has ∂q/∂u alone.
-    """
+    """Write ∂q/∂x of each point from vector ``at`` on, or of one bond ∂q/∂u; return the divisor."""
     gu, gv, gt = kind.gradient(u, v, t)
     found = [gu]
     if kind.beads > 2:
@@ -514,10 +490,7 @@ def rest(kind, value, scale, u, v, g, goal, size):
 
 @chosen(KINDS)
 def put_polynomial_row(kind, B, r, points, X):
-    """Write a multiple of ∂q/∂x of each point at ``B[r]``, given positions in the finite field.
-
-    Both rows of a straight bend span what they do where it is straight.
-    """
+    """Write a multiple of ∂q/∂x of each point at ``B[r]``, given positions in the finite field."""
     x = [tuple(X[points[r, k], a] for a in range(3)) for k in range(kind.beads)]
     found = [field.minus(after, before) for before, after in pairwise(x)] or x
     gu, gv, gt = kind.polynomial(*(found[min(k, len(found) - 1)] for k in range(3)))

@@ -1,12 +1,9 @@
 """LDLᵀ of sparse symmetric positive definite matrices, eliminated in the order of their rows.
 
-`analyse` finds all that the pattern alone tells, once; the numeric kernels then look for nothing.
-Column j of L occupies ``first[j]:first[j + 1]`` of a storage of values, in which ``row`` ascends
-from the diagonal.  The matrix, zeros at fill included, is put there (`places`); the factor replaces
-it: d_j on the diagonal, L below it, and 1 / d_j apart.
-
-The kernels take the pattern as a plain tuple and a finite value ``like`` those they shall work on,
-a float or eight lanes (see `lanes`); values and work are made of units of its kind.
+`analyse` finds once what the pattern alone tells.  Column j of L occupies ``first[j]:first[j + 1]``
+of a storage of values, in which ``row`` ascends from the diagonal.  The matrix, zeros at fill
+included, is put there (`places`); the factor replaces it: d_j on the diagonal, L below it, and
+1 / d_j apart.  Values and work are units like a finite value ``like``, a float or eight lanes.
 """
 
 from __future__ import annotations
@@ -31,11 +28,11 @@ LN2 = 0.6931471805599453
 
 
 class Symbolic(NamedTuple):
-    """The pattern of L (m, m), fill included, by columns and by rows.
+    """The pattern of L (m, m), fill included.
 
-    ``first (m + 1,)`` and ``row (nnz,)``, the columns with their diagonals; ``left_first (m + 1,)``
-    and ``left_place``, ``left_column``, the elements to the left of the diagonal of each row: where
-    they are stored, and in which column they stand.
+    first (m + 1,), row (nnz,) : the columns, with their diagonals
+    left_first (m + 1,), left_place, left_column : the elements to the left of the diagonal of each
+        row: where they are stored, and their columns
     """
 
     first: Places
@@ -46,12 +43,12 @@ class Symbolic(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Return the number of rows m."""
+        """Number of rows m."""
         return self.first.size - 1
 
     @property
     def nnz(self) -> int:
-        """Return the number of elements of L, its diagonal included."""
+        """Number of elements of L, its diagonal included."""
         return self.row.size
 
 
@@ -151,7 +148,7 @@ def gather(V, j, symbolic, work, like):
 
 @exact_entry
 def factor(V, D, symbolic, work, like):
-    """Factor in place, reciprocal pivots into D, with m units of work.
+    """Factor in place, 1 / d into D, with m units of work.
 
     A pivot that is lost becomes NaN, and so does all that follows from it.
     """
@@ -161,7 +158,6 @@ def factor(V, D, symbolic, work, like):
         diagonal = load(V, begin, like)
         gather(V, j, symbolic, work, like)
         d = load(work, j, like)
-        # Not so where d is NaN; an infinite one comes of a diagonal that was.
         d = lane.pick(d, SMALLEST_PIVOT * diagonal, d, math.nan)
         inverse = 1.0 / d
         store(D, j, inverse)
@@ -174,23 +170,12 @@ def factor(V, D, symbolic, work, like):
 def multiplied(product, power, d):
     """Multiply by d > 0: a mantissa, and a power of two apart, so that there is one logarithm.
 
-    And no case distinction: a lane's last digit would depend on the others.
+    There are no cases: a lane's last digit would depend on the others.
     """
     product = product * d
     # NaN has a mantissa too
     power = power + (lane.biased_exponent(product) - (2.0**52 + 1023.0) + 0.0 * d)
     return mantissa(product), power
-
-
-@jit
-def times(product, d, total):
-    """Accumulate ln d: factors are multiplied, and a logarithm taken only near overflow."""
-    if not 1e-140 < d < 1e140:
-        return product, total + math.log(d)
-    product *= d
-    if not 1e-140 < product < 1e140:
-        return 1.0, total + math.log(product)
-    return product, total
 
 
 @exact_entry

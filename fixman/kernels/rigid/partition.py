@@ -47,7 +47,7 @@ from fixman.kernels.algebra import triples as mat
 from fixman.kernels.algebra.vectors import fused_cross, fused_dot, minus, plus, scaled
 from fixman.kernels.compiler.lanes import LANES, eight, lane, load, store, take
 from fixman.kernels.compiler.steps import step
-from fixman.kernels.factors.sparse import times as multiplied
+from fixman.kernels.factors.sparse import LN2, multiplied
 from fixman.kernels.rigid import joints as joint
 
 # Columns of a body's row: the three blocks, of which the numbers of rows are given, since each row
@@ -189,7 +189,7 @@ def factor_frame(table, q, work, room):
     zero = eight(0.0)
     for k in range(6):
         store(mobility, k, zero)
-    product, total, first = 1.0, 0.0, 0
+    product, power, first = 1.0, 0.0, 0
     for i in range(table.shape[0]):
         row, f = table[i], work[i]
         kind, hard = int(row[KIND]), ordered(row, order)
@@ -207,7 +207,7 @@ def factor_frame(table, q, work, room):
             d = f[at(U, r, r)] + row[GEAR + a]
             if not d > LEAST * (size_ω if r < 3 else size_v) or d == math.inf:
                 return 0.0, i
-            product, total = multiplied(product, d, total)
+            product, power = multiplied(product, power, d)
             inverse, own, felt = 1.0 / d, load(f, U + r, zero), load(f, W + r, zero)
             for b in range(a + 1, hard):  # from one triangle alone: rounding differs in the other
                 share = f[at(U, r, order[b])] * inverse
@@ -218,7 +218,7 @@ def factor_frame(table, q, work, room):
             f[at(U, r, r)] = d
             store(f, W + r, felt * inverse)
         first += joint.POSITIONS[kind]
-    return total + math.log(product), -1
+    return LN2 * power + math.log(product), -1
 
 
 # --- outwards: (4) --------------------------------------------------------------------------------
