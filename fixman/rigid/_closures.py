@@ -304,7 +304,7 @@ def _starts(linkage: Linkage, last: Any) -> Any:
     """Where each part of `ends.Room` begins, and where the last one ends."""
     held, count = linkage.held, len(linkage.closures)
     sizes = [last[ends.UNIT] + last[ends.UNITS], last[ends.INNOVATION] + last[ends.INNOVATIONS]]
-    sizes += [6 * LANES, LANES * LANES, LANES, 2 * count * ends.PLACED, 3 * count, 3 * held]
+    sizes += [6 * LANES, LANES * LANES, LANES, 2 * count * ends.MOTION, 3 * count, 3 * held]
     return np.cumsum([0, *sizes, *[held] * 5, held**2, held**2, 2 * count])
 
 

@@ -15,7 +15,7 @@ from fixman.kernels.algebra.vectors import fused_cross, fused_dot, minus, plus, 
 from fixman.kernels.compiler.steps import step
 from fixman.kernels.rigid import links as link
 from fixman.kernels.rigid.articulated_inertia import LOST
-from fixman.kernels.rigid.joints import RATES, axis, component, joint_twist
+from fixman.kernels.rigid.joints import RATES, axis, component, joint_twist, not_a_number
 
 
 @step
@@ -87,7 +87,7 @@ def inertia_frames(kinds, links, q, out):
         if not link.transforms(q[frame], kinds, links, X):
             return frame * (n + 1) + n
         compose(links, X, M)
-        check = link.not_a_number(q[frame])  # not every coordinate has a part in I
+        check = not_a_number(q[frame])  # not every coordinate has a part in I
         at = 0
         for j in range(n):
             for a in range(RATES[kinds[j]]):
@@ -189,7 +189,7 @@ def convective_frames(kinds, links, q, qd, christoffel, out):
         rates(kinds, links, qd[frame], X, V)
         compose_rates(links, X, M, V, -0.5 if christoffel else 0.0, Y)
         # Not every coordinate or rate has a part in C.
-        check = link.not_a_number(q[frame]) + link.not_a_number(qd[frame])
+        check = not_a_number(q[frame]) + not_a_number(qd[frame])
         first = 0
         for j in range(n):
             for a in range(RATES[kinds[j]]):

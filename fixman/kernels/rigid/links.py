@@ -13,7 +13,7 @@ from fixman.kernels.algebra import triples as mat
 from fixman.kernels.algebra.vectors import fused_cross, plus
 from fixman.kernels.compiler.lanes import fma
 from fixman.kernels.compiler.steps import exact_step, step
-from fixman.kernels.rigid.joints import POSITIONS, joint_motion
+from fixman.kernels.rigid.joints import POSITIONS, joint_motion, not_a_number
 
 ARMATURE, PITCH = 25, 31  # columns of ``links``
 
@@ -68,12 +68,3 @@ def outwards(X, i, w, v):
     """B_{i,i−1} [w; v]."""
     R = nine(X, i, 0)
     return mat.back(R, w), mat.back(R, plus(v, fused_cross(w, mat.entries(X, i, 9))))
-
-
-@jit
-def not_a_number(a):
-    """0, or NaN if an element of ``a`` of one axis is NaN or infinite."""
-    check = 0.0
-    for x in a:
-        check += 0.0 * x
-    return check

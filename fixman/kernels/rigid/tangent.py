@@ -21,28 +21,12 @@ from __future__ import annotations
 import math
 
 from fixman.kernels import plain
-from fixman.kernels.algebra.triples import (
-    across,
-    entries,
-    product,
-    put_entries,
-    summed,
-    times,
-    turned,
-)
+from fixman.kernels.algebra import triples as mat
+from fixman.kernels.algebra.triples import entries, product, put_entries, summed, times
 from fixman.kernels.algebra.vectors import fused_cross, fused_dot, plus, scaled
 from fixman.kernels.compiler.steps import step
-from fixman.kernels.rigid.joints import (
-    AXES,
-    FLAT,
-    RATES,
-    UNTURNED,
-    along_screw,
-    axis,
-    sliding,
-    turning,
-    unit_vector,
-)
+from fixman.kernels.rigid import joints as joint
+from fixman.kernels.rigid.joints import FLAT, RATES, UNTURNED, sliding, turning
 from fixman.kernels.rigid.links import PITCH, nine
 
 # Columns of ``work``: orientation of a body and the way from the origin before at both ends, and Q.
@@ -83,7 +67,7 @@ def halves(angle):
 def spread(y, axis, angle, sign):
     """B(±X)ᵀ y for X = angle · axis."""
     first, second = halves(angle)
-    return along_screw(y, axis, sign * first, second)
+    return joint.along_screw(y, axis, sign * first, second)
 
 
 @step
@@ -95,7 +79,7 @@ def screw(n, first, second):
 
 
 @plain
-def seat(X, work, end):
+def place_axes(X, work, end):
     """Orientations of the bodies and ways from origin to origin, at one end of a step."""
     R = UNTURNED
     for i in range(X.shape[0]):
@@ -105,7 +89,7 @@ def seat(X, work, end):
 
 
 @plain
-def loosen(kinds, links, X, carried, v, h, work):
+def body_inertias(kinds, links, X, carried, v, h, work):
     """Q of every body by itself, at the middle: as `momenta` has left X and what is carried."""
     R = UNTURNED
     at = 0
@@ -115,7 +99,7 @@ def loosen(kinds, links, X, carried, v, h, work):
         at += RATES[kinds[i]]
         own = nine(links, i, 16)
         spin = times(R, times(own, plus(entries(carried, i, 3), turn)))
-        put_entries(work, i, INERTIA, summed(turned(R, own), cross_matrix(scaled(-h, spin))))
+        put_entries(work, i, INERTIA, summed(mat.turned(R, own), cross_matrix(scaled(-h, spin))))
 
 
 @plain
@@ -127,20 +111,20 @@ def set_axes(kind, pitch, work, i, v, at, h, rows):
     R, T = nine(work, i, START), nine(work, i, END)
     if FLAT[kind]:
         for j in range(RATES[kind]):
-            e, u = axis(kind, pitch, j)
+            e, u = joint.axis(kind, pitch, j)
             put_entries(rows, at + j, LEFT, (*times(R, e), *times(R, u)))
             put_entries(rows, at + j, RIGHT, (*times(T, e), *times(T, u)))
         return
-    angle, n = unit_vector(scaled(2.0 * h, turning(kind, v, at)))
+    angle, n = joint.unit_vector(scaled(2.0 * h, turning(kind, v, at)))
     a, b = halves(angle)
     c, d = halves(0.5 * angle)
     left, right = product(R, screw(n, a, b)), product(T, screw(n, -a, b))
     s, t = math.sin(0.5 * angle), 1.0 - math.cos(0.5 * angle)
     before, after = product(R, screw(n, s, t)), product(T, screw(n, -s, t))
     way = scaled(-h, times(after, sliding(kind, v, at)))
-    lever = across(way, product(after, screw(n, -c, d)))
+    lever = mat.across(way, product(after, screw(n, -c, d)))
     for j in range(RATES[kind]):
-        e, u = axis(kind, pitch, j)
+        e, u = joint.axis(kind, pitch, j)
         put_entries(rows, at + j, LEFT, (*times(left, e), *times(before, u)))
         put_entries(
             rows, at + j, RIGHT, (*times(right, e), *plus(times(after, u), times(lever, e)))
@@ -248,7 +232,7 @@ def factor(kinds, links, armature, springs, v, h, work, rows, K):
         size += K[0] + K[7] + K[14]
         for k in range(at + f - 1, at - 1, -1):
             d = armature[k] + h * (damping[k] + h * stiffness[k])
-            whole = size if AXES[kind, k - at] < 3 or not FLAT[kind] else linear
+            whole = size if joint.AXES[kind, k - at] < 3 or not FLAT[kind] else linear
             if not take_out(k, d, rows, K) > 4.0 * EPS * whole:
                 lost = i
         if i > 0:
