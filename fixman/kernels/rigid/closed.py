@@ -49,21 +49,15 @@ CERTAIN = 1e-9
 FORCE, MOMENT, NONE = (0.9, 1.1, -0.8), (1.2, -0.7, 1.0), (0.0, 0.0, 0.0)
 
 
-# --- wrenches [n; f] of eight columns, through the joints of a chain ------------------------------
-
-
-@step
-def wrench_at(motion, end, p, force, moment):
-    """A force at p and a moment on the body of an end: [n; f] about its origin, in its axes."""
-    R, x, _, _, _ = ends.motion_of(motion, end)
-    moment = plus(moment, fused_cross(minus(p, x), force))
-    return (*back(R, moment), *back(R, force))
+# --- ε of eight columns of Aᵀ, from the tip of a chain to its base --------------------------------
 
 
 @plain
 def put_wrenches(table, columns, first, end, room):
-    """Write the wrenches of eight columns on the body of an end."""
+    """Write the wrenches of eight columns on the body of an end: [n; f] about its origin."""
     held, k, W = room.gap.size, end // 2, room.W
+    R, x, _, _, _ = ends.motion_of(room.motion, end)
+    arm = minus(constants(room.points, 3 * k), x)
     clear(W)
     for j in range(min(LANES, columns.shape[0] - first)):
         column, force, moment = columns[first + j, 0], NONE, NONE
@@ -72,7 +66,8 @@ def put_wrenches(table, columns, first, end, room):
         elif table.closures[k, 1] <= column < table.closures[k, 2]:
             S = scaled(1.0 if end % 2 == 1 else -1.0, constants(room.S, 3 * column))
             force, moment = (NONE, S) if table.turns[column] else (S, NONE)
-        wrench = wrench_at(room.motion, end, constants(room.points, 3 * k), force, moment)
+        moment = plus(moment, fused_cross(arm, force))
+        wrench = (*back(R, moment), *back(R, force))
         for d in range(6):
             W[LANES * d + j] = wrench[d]
 
@@ -174,7 +169,7 @@ def columns_inwards(table, own, on, columns, first, room, work, E):
     return f, pull
 
 
-# --- Λ⁻¹ and multipliers --------------------------------------------------------------------------
+# --- Λ⁻¹ (4), A θ̈_free + Ȧ θ̇ (5), f (2) and u (6) ------------------------------------------------
 
 
 @step
@@ -429,7 +424,7 @@ def answer(table, state, limits, task, room, qdd, out):
         return DONE
     if task == MOTION and not largest(table, room.gap, shorter) <= limit:
         return OPEN
-    code = respond(table, tau, loads, task == DETERMINANT_OF_ROWS, room)
+    code = respond(table, tau, loads, task == DETERMINANT_OF_ROWS, room)  # (4) and (5)
     if code != DONE:
         return code
     if task == MOTION:
@@ -461,9 +456,10 @@ def answer(table, state, limits, task, room, qdd, out):
             to = part(out, pushed * nv, nv, 0.0)
             good = closed_rates(table, moving, loads, room, to) and good
         return DONE if good else NOT_USABLE
+    # (2)
     multiply(room, room.pull if task == MOTION else room.gap if task == CLOSE_GAP else room.rate)
     closing_wrenches(table, room, out)
-    good = closed_rates(table, moving, loads, room, qdd)
+    good = closed_rates(table, moving, loads, room, qdd)  # (6) and (1)
     for k in range(out.size):
         good = good and math.isfinite(out[k])
     return DONE if good else NOT_USABLE

@@ -393,15 +393,6 @@ def euler(chain, state, force, dt, room):
     return DONE
 
 
-@plain
-def recorded(count, every, replica, state, frames):
-    """Keep the state where a frame is due."""
-    if count % every == 0:
-        for which in range(2):
-            for k in range(state[which].size):
-                frames[which][count // every, replica, k] = state[which][k]
-
-
 @entry
 def run(chain, forces, pace, by_midpoint, by_euler, kept):
     """Many steps of every replica.
@@ -424,7 +415,10 @@ def run(chain, forces, pace, by_midpoint, by_euler, kept):
                 code = euler(chain, state, force, dt, by_euler)
             if code != DONE:
                 return count, replica, code
-            recorded(count, every, replica, state, frames)
+            if count % every == 0:
+                for which in range(2):
+                    for k in range(state[which].size):
+                        frames[which][count // every, replica, k] = state[which][k]
     return 0, 0, DONE
 
 

@@ -27,7 +27,7 @@ from fixman.kernels.algebra.vectors import fused_cross, fused_dot, plus, scaled
 from fixman.kernels.compiler.steps import step
 from fixman.kernels.rigid import joints as joint
 from fixman.kernels.rigid.joints import FLAT, RATES, UNTURNED, sliding, turning
-from fixman.kernels.rigid.links import PITCH, nine
+from fixman.kernels.rigid.links import PITCH, deviation, nine
 
 # Columns of ``work``: orientation of a body and the way from the origin before at both ends, and Q.
 START, END, INERTIA, WIDTH = 0, 12, 24, 33
@@ -40,13 +40,6 @@ LEFT, RIGHT, COLUMN, ROW, PIVOT, RATE = 0, 6, 12, 18, 24, 25
 def cross_matrix(x):
     zero = 0.0 * x[0]
     return zero, -x[2], x[1], x[2], zero, -x[0], -x[1], x[0], zero
-
-
-@step
-def levers(m, x, y):
-    """−m x× y×."""
-    d = fused_dot(x, y)
-    return tuple(m * ((d if i == j else 0.0) - y[i] * x[j]) for i in range(3) for j in range(3))
 
 
 @step
@@ -73,7 +66,7 @@ def spread(y, axis, angle, sign):
 @step
 def screw(n, first, second):
     """1 + first n× + second (n×)²."""
-    x, y = scaled(first, n), levers(-second, n, n)
+    x, y = scaled(first, n), deviation(-second, n, n)
     y = (1.0 + y[0], *y[1:4], 1.0 + y[4], *y[5:8], 1.0 + y[8])
     return summed(y, cross_matrix(x))
 
@@ -187,7 +180,7 @@ def take_out(a, d, rows, K):
 def add_body(m, c, work, i, K):
     R, T = nine(work, i, START), nine(work, i, END)
     x, y = times(R, c), times(T, c)
-    A = summed(nine(work, i, INERTIA), levers(m, x, y))
+    A = summed(nine(work, i, INERTIA), deviation(m, y, x))
     B, C = cross_matrix(scaled(m, x)), cross_matrix(scaled(-m, y))
     for r in range(3):
         K[21 + 7 * r] = K[21 + 7 * r] + m
