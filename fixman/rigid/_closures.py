@@ -241,7 +241,7 @@ def _tables(linkage: Linkage) -> ends.Tables:
     chains, columns = _chains(linkage, plans)
     last = chains[-1]
     room = [last[ends.UNIT] + last[ends.UNITS], last[ends.INNOVATION] + last[ends.INNOVATIONS]]
-    room += [6 * LANES, LANES * LANES, LANES, 2 * count * ends.PLACED, 3 * count, 3 * held]
+    room += [6 * LANES, LANES * LANES, LANES, 2 * count * ends.MOTION, 3 * count, 3 * held]
     room += [*[held] * 5, held**2, held**2, 2 * count]  # parts of `ends.Room`
     return ends.Tables(
         chains,

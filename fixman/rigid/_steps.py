@@ -23,6 +23,7 @@ from fixman.kernels.rigid import closed as kernel
 from fixman.kernels.rigid import motion
 from fixman.kernels.rigid import tangent as rigid_tangent
 from fixman.kernels.rigid.articulated_body import DONE
+from fixman.kernels.rigid.kinematics import follow
 from fixman.rigid import _closures, articulated_body, closed, joints, model
 from fixman.rigid._linkage import Linkage
 from fixman.rigid.model import SerialChain
@@ -226,7 +227,7 @@ class Steps:
     def glide(self, k: int, dt: float) -> None:
         """Lead the coordinates of a replica to the middle by its rates there."""
         for chain, ((q, _), (*_, (q_m, v_m))) in zip(self.chains, self.parts[k], strict=True):
-            motion.led(chain[0], q, v_m, dt, q_m, q_m)
+            follow(chain[0], q, v_m, 0.5 * dt, q_m, True, q_m)
 
     def euler(self, forces: Array) -> tuple[int, int]:
         """Make one linearly implicit step of all replicas; the one without an answer, and why."""
@@ -278,7 +279,7 @@ class Impulses:
         for chain, part, (_, (*_, (q_m, v_m))) in zip(
             steps.chains, steps.q_parts, steps.parts[k], strict=True
         ):
-            motion.led(chain[0], q_m, v_m, dt, q_m, end[part])
+            follow(chain[0], q_m, v_m, 0.5 * dt, q_m, True, end[part])
         if which == motion.NEWTON:
             self.rates = self.pushes.copy()
             for c, (_, (_, _, (seats, rows, *_), *_)) in enumerate(steps.parts[k]):

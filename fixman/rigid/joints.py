@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from fixman._common import arrays
 from fixman._common.arrays import Array
-from fixman.kernels.rigid import springs
+from fixman.kernels.rigid.joints import passive_frames
 from fixman.kernels.rigid.kinematics import difference_frames
 from fixman.rigid import model
 from fixman.rigid.model import Given, SerialChain
@@ -64,7 +64,7 @@ def driven(
 def with_passive(given: Given) -> Given:
     """Add the passive forces to ``last``."""
     arm, tau = given.arm, given.last.copy()
-    bad = springs.passive_frames(arm._kinds, arm._springs, given.q, given.qd, tau)
+    bad = passive_frames(arm._kinds, arm._springs, given.q, given.qd, tau)
     if bad >= 0:
         given.require_finite()
         raise arrays.overflow("forces of springs and dampers", bad, given.lead)

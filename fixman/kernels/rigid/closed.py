@@ -29,11 +29,11 @@ from fixman.kernels.algebra.triples import back, constants, load6, load9, matrix
 from fixman.kernels.algebra.vectors import fused_cross, fused_dot, minus, plus, scaled
 from fixman.kernels.compiler.lanes import LANES, eight, lane, load, part, root, store
 from fixman.kernels.compiler.steps import step
-from fixman.kernels.rigid import articulated_body as tables
+from fixman.kernels.rigid import articulated_body as bodies
 from fixman.kernels.rigid import ends
 from fixman.kernels.rigid.articulated_body import DONE, NOT_USABLE, record, sizes
-from fixman.kernels.rigid.ends import Room, clear, cut
-from fixman.kernels.rigid.joints import RATES, SLIDES, TURNS, WHERE
+from fixman.kernels.rigid.ends import Room, clear, cut, of_chain
+from fixman.kernels.rigid.joints import ANGULAR, LINEAR, RATES, SLIDES, TURNS, WHERE
 
 # Why a state has no answer, besides those of `articulated_body`; a frame without one is
 # REASONS · frame − the reason.
@@ -49,21 +49,15 @@ CERTAIN = 1e-9
 FORCE, MOMENT, NONE = (0.9, 1.1, -0.8), (1.2, -0.7, 1.0), (0.0, 0.0, 0.0)
 
 
-# --- wrenches [n; f] of eight columns, through the joints of a chain ------------------------------
-
-
-@step
-def wrench_at(motion, end, p, force, moment):
-    """A force at p and a moment on the body of an end: [n; f] about its origin, in its axes."""
-    R = matrix(motion, ends.PLACED * end)
-    moment = plus(moment, fused_cross(minus(p, ends.origin(motion, end)), force))
-    return (*back(R, moment), *back(R, force))
+# --- ε of eight columns of Aᵀ, from the tip of a chain to its base --------------------------------
 
 
 @plain
 def put_wrenches(table, columns, first, end, room):
-    """Write the wrenches of eight columns on the body of an end."""
+    """Write the wrenches of eight columns on the body of an end: [n; f] about its origin."""
     held, k, W = room.gap.size, end // 2, room.W
+    R, x, _, _, _ = ends.motion_of(room.motion, end)
+    arm = minus(constants(room.points, 3 * k), x)
     clear(W)
     for j in range(min(LANES, columns.shape[0] - first)):
         column, force, moment = columns[first + j, 0], NONE, NONE
@@ -72,15 +66,10 @@ def put_wrenches(table, columns, first, end, room):
         elif table.closures[k, 1] <= column < table.closures[k, 2]:
             S = scaled(1.0 if end % 2 == 1 else -1.0, constants(room.S, 3 * column))
             force, moment = (NONE, S) if table.turns[column] else (S, NONE)
-        wrench = wrench_at(room.motion, end, constants(room.points, 3 * k), force, moment)
+        moment = plus(moment, fused_cross(arm, force))
+        wrench = (*back(R, moment), *back(R, force))
         for d in range(6):
             W[LANES * d + j] = wrench[d]
-
-
-@step
-def with_wrenches(n, f, W):
-    more = load6(W, 0, n[0])
-    return plus(n, more[:3]), plus(f, more[3:])
 
 
 @step
@@ -88,7 +77,7 @@ def innovation(n, f, pull, work, at):
     """ε of a rate that turns about z, what the body hands on, and the rate's part of (5)."""
     ux, uy, vx, vy, vz, drive = load6(work, at, 0.0)
     ε = n[2]
-    n = n[0] - ux * ε, n[1] - uy * ε, work[at + tables.ROTOR] * ε
+    n = n[0] - ux * ε, n[1] - uy * ε, work[at + bodies.ROTOR] * ε
     return n, (f[0] - vx * ε, f[1] - vy * ε, f[2] - vz * ε), pull + drive * ε, ε
 
 
@@ -105,9 +94,9 @@ def screw_inwards(table, at, c, s, d, n, f):
     """
     f = (c * f[0] - s * f[1], s * f[0] + c * f[1], f[2])
     n = (c * n[0] - s * n[1] - d * f[1], s * n[0] + c * n[1] + d * f[0], n[2])
-    c, s = table[at + tables.COS_X], table[at + tables.SIN_X]
+    c, s = table[at + bodies.COS_X], table[at + bodies.SIN_X]
     f = (f[0], c * f[1] - s * f[2], s * f[1] + c * f[2])
-    a, b = table[at + tables.ALONG_X], table[at + tables.ALONG_Y]
+    a, b = table[at + bodies.ALONG_X], table[at + bodies.ALONG_Y]
     y, z = c * n[1] - s * n[2], s * n[1] + c * n[2]
     return (n[0] + b * f[2], y - a * f[2], z + (a * f[1] - b * f[0])), f
 
@@ -122,23 +111,23 @@ def bias_felt(n, f, work, row):
 @step
 def several_inwards(work, row, n, f, pull):
     """z_iᵀ c_i of a joint of several rates, and wrenches on the body before."""
-    E, r = load9(work, row, 0.0), constants(work, row + tables.WAY)
-    c = load6(work, row + tables.CARRIED, 0.0)
+    E, r = load9(work, row, 0.0), constants(work, row + bodies.WAY)
+    c = load6(work, row + bodies.CARRIED, 0.0)
     pull = pull + (fused_dot(c[:3], n) + fused_dot(c[3:], f))
     f = times(E, f)
     return plus(times(E, n), fused_cross(r, f)), f, pull
 
 
 @plain
-def through_part(n, f, pull, kind, which, units, to, work, E):
-    """Through the turns of a joint of several rates (``which`` 0), or the displacements (3)."""
+def through_half(n, f, pull, kind, half, units, to, work, E):
+    """Through the turns (`ANGULAR`) of a joint of several rates, or its slides as turns."""
     for k in range(3):
-        n, f = (n[1], n[2], n[0]), (f[1], f[2], f[0])  # as `links.renamed`
-        j = WHERE[kind, which + k]
+        n, f = (n[1], n[2], n[0]), (f[1], f[2], f[0])  # as `articulated_inertia.renamed`
+        j = WHERE[kind, half + k]
         if j >= 0:
-            at = units + tables.RATE * j
+            at = units + bodies.RATE * j
             n, f, pull, ε = innovation(n, f, pull, work, at)
-            store(E, to + j, ε * (1.0 / math.sqrt(work[at + tables.PIVOT])))
+            store(E, to + j, ε * (1.0 / math.sqrt(work[at + bodies.PIVOT])))
     return n, f, pull
 
 
@@ -146,39 +135,41 @@ def through_part(n, f, pull, kind, which, units, to, work, E):
 def columns_inwards(table, own, on, columns, first, room, work, E):
     """D^{−1/2} ε of eight columns into ``E``, a unit a rate, and what they tell of (5)."""
     n_bodies, _, _, _ = sizes(own, own.size)
-    m, left = tables.angles(n_bodies), on.size
+    m, left = bodies.angles(n_bodies), on.size
     zero = eight(0.0)
     n, f, pull = (zero, zero, zero), (zero, zero, zero), zero
     for i in range(columns[first, 1], -1, -1):
         while left > 0 and table.bodies[on[left - 1]] >= i:
             left -= 1
             put_wrenches(table, columns, first, on[left], room)
-            n, f = with_wrenches(n, f, room.W)
+            more = load6(room.W, 0, zero)
+            n, f = plus(n, more[:3]), plus(f, more[3:])
         kind, _, to, row = record(own, n_bodies, i)
-        at, fixed = tables.LINK * i, tables.fixed_row(n_bodies, i)
+        at, fixed = bodies.LINK * i, bodies.fixed_row(n_bodies, i)
         if RATES[kind] == 1:
-            units, pitch = row + tables.WRENCH, own[at + tables.PITCH]
+            units, pitch = row + bodies.WRENCH, own[at + bodies.PITCH]
             if TURNS[kind] == 0:
                 f, n, pull, ε = innovation(f, n, pull, work, units)
             else:
                 n = sheared(n, f, pitch)
                 n, f, pull, ε = innovation(n, f, pull, work, units)
                 n = sheared(n, f, -pitch)
-            store(E, to, ε * (1.0 / math.sqrt(work[units + tables.PIVOT])))
+            store(E, to, ε * (1.0 / math.sqrt(work[units + bodies.PIVOT])))
             pull = pull + bias_felt(n, f, work, row)
-            n, f = screw_inwards(own, at, work[i], work[m + i], work[row + tables.SHIFTED], n, f)
-            if tables.on_user_axes(own, n_bodies, i):
-                R = matrix(own, fixed + tables.AXES)
+            n, f = screw_inwards(own, at, work[i], work[m + i], work[row + bodies.SHIFTED], n, f)
+            if bodies.on_user_axes(own, n_bodies, i):
+                R = matrix(own, fixed + bodies.AXES)
                 n, f = times(R, n), times(R, f)
         else:
+            units = row + bodies.SEVERAL
             if SLIDES[kind] > 0:
-                f, n, pull = through_part(f, n, pull, kind, 3, row + tables.SEVERAL, to, work, E)
-            n, f, pull = through_part(n, f, pull, kind, 0, row + tables.SEVERAL, to, work, E)
+                f, n, pull = through_half(f, n, pull, kind, LINEAR, units, to, work, E)
+            n, f, pull = through_half(n, f, pull, kind, ANGULAR, units, to, work, E)
             n, f, pull = several_inwards(work, row, n, f, pull)
     return f, pull
 
 
-# --- Λ⁻¹ and multipliers --------------------------------------------------------------------------
+# --- Λ⁻¹ (4), A θ̈_free + Ȧ θ̇ (5), f (2) and u (6) ------------------------------------------------
 
 
 @step
@@ -212,29 +203,29 @@ def scatter(columns, first, other, room):
 
 
 @plain
-def hold(own, work):
-    """Let joints be held, of inertia one: innovations then are those columns of Aᵀ, Λ⁻¹ = A Aᵀ."""
+def lock(own, work):
+    """Let joints be locked, of inertia one: innovations are then columns of Aᵀ, and Λ⁻¹ = A Aᵀ."""
     n, _, _, _ = sizes(own, own.size)
     for i in range(n):
         kind, _, _, row = record(own, n, i)
-        units = tables.first_units(kind, row)
-        clear(part(work, units, tables.RATE * RATES[kind], 0.0))
-        for at in range(units, units + tables.RATE * RATES[kind], tables.RATE):
-            work[at + tables.PIVOT] = work[at + tables.ROTOR] = 1.0
+        units = bodies.first_units(kind, row)
+        clear(part(work, units, bodies.RATE * RATES[kind], 0.0))
+        for at in range(units, units + bodies.RATE * RATES[kind], bodies.RATE):
+            work[at + bodies.PIVOT] = work[at + bodies.ROTOR] = 1.0
 
 
 @inlined
-def respond(table, tau, loads, holding, room):
+def respond(table, tau, loads, locked, room):
     """Λ⁻¹ and A θ̈_free + Ȧ θ̇ by the articulated bodies of all chains; DONE or why not."""
     clear(room.inverse)
     clear(room.asked)  # of ends on the base nothing is asked
     for c in range(table.chains.shape[0]):
         chain = table.chains[c]
-        own, work = cut(table.screws, chain, ends.SCREW), cut(room.work, chain, ends.UNIT)
+        own, work = of_chain(table, room, chain)
         on = cut(table.on, chain, ends.END)
-        if holding:
-            hold(own, work)
-        elif tables.inwards(own, cut(tau, chain, ends.RATE), 0, work, 0.0) != DONE:
+        if locked:
+            lock(own, work)
+        elif bodies.inwards(own, cut(tau, chain, ends.RATE), 0, work, 0.0) != DONE:
             return LOST
         columns = table.columns[chain[ends.COLUMN] : chain[ends.COLUMN] + chain[ends.COLUMN + 1]]
         n, _, _, _ = sizes(own, own.size)
@@ -325,9 +316,9 @@ def push_chain(table, chain, own, work, room):
         mine, pushes = part(E, first // LANES * length, length, 0.0), load(f, 0, eight(0.0))
         for i in range(columns[first, 1] + 1):
             kind, _, to, row = record(own, n, i)
-            units = tables.first_units(kind, row)
+            units = bodies.first_units(kind, row)
             for j in range(RATES[kind]):
-                push(mine, to + j, pushes, work, units + tables.RATE * j)
+                push(mine, to + j, pushes, work, units + bodies.RATE * j)
 
 
 @step
@@ -335,7 +326,7 @@ def push(E, i, f, work, at):
     pushed = load(E, i, f) * f
     y = [lane(pushed, k) for k in range(LANES)]
     total = ((y[0] + y[1]) + (y[2] + y[3])) + ((y[4] + y[5]) + (y[6] + y[7]))
-    work[at + tables.DRIVE] = work[at + tables.DRIVE] + total / root(work[at + tables.PIVOT])
+    work[at + bodies.DRIVE] = work[at + bodies.DRIVE] + total / root(work[at + bodies.PIVOT])
 
 
 @plain
@@ -376,15 +367,15 @@ def look(table, state, moving, shorter, room):
     """
     q, qd, _, loads = state
     fastest, many = 0.0, 1 if loads.size > 3 else 0
-    ends.place_base(table, loads, room.motion)
+    ends.put_base(table, loads, room.motion)
     for c in range(table.chains.shape[0]):
         chain = table.chains[c]
-        own, work = cut(table.screws, chain, ends.SCREW), cut(room.work, chain, ends.UNIT)
+        own, work = of_chain(table, room, chain)
         x, v = cut(q, chain, ends.COORDINATE), cut(moving, chain, ends.RATE)
-        if not tables.outwards(own, x, v, loads_of(loads, chain, many), 0, work, 0.0):
+        if not bodies.outwards(own, x, v, loads_of(loads, chain, many), 0, work, 0.0):
             return -1.0
         v = cut(qd, chain, ends.RATE)
-        fastest = max(fastest, ends.place_ends(table, chain, own, v, shorter, work, room.motion))
+        fastest = max(fastest, ends.put_motion(table, chain, own, v, shorter, work, room.motion))
     ends.compare_ends(table, room)
     return fastest
 
@@ -395,10 +386,10 @@ def closed_rates(table, moving, loads, room, out):
     good, many = True, 1 if loads.size > 3 else 0
     for c in range(table.chains.shape[0]):
         chain = table.chains[c]
-        own, work = cut(table.screws, chain, ends.SCREW), cut(room.work, chain, ends.UNIT)
+        own, work = of_chain(table, room, chain)
         push_chain(table, chain, own, work, room)
         v, to = cut(moving, chain, ends.RATE), cut(out, chain, ends.RATE)
-        good = tables.accelerations(own, v, loads_of(loads, chain, many), 0, work, to, 0.0) and good
+        good = bodies.accelerations(own, v, loads_of(loads, chain, many), 0, work, to, 0.0) and good
     return good
 
 
@@ -407,14 +398,13 @@ def log_pivots(table, room):
     """ln det ℳ of all chains."""
     total = 0.0
     for c in range(table.chains.shape[0]):
-        own = cut(table.screws, table.chains[c], ends.SCREW)
-        work = cut(room.work, table.chains[c], ends.UNIT)
+        own, work = of_chain(table, room, table.chains[c])
         n, _, _, _ = sizes(own, own.size)
         for i in range(n):
             kind, _, _, row = record(own, n, i)
-            units = tables.first_units(kind, row)
+            units = bodies.first_units(kind, row)
             for j in range(RATES[kind]):
-                total += math.log(work[units + tables.RATE * j + tables.PIVOT])
+                total += math.log(work[units + bodies.RATE * j + bodies.PIVOT])
     return total
 
 
@@ -434,7 +424,7 @@ def answer(table, state, limits, task, room, qdd, out):
         return DONE
     if task == MOTION and not largest(table, room.gap, shorter) <= limit:
         return OPEN
-    code = respond(table, tau, loads, task == DETERMINANT_OF_ROWS, room)
+    code = respond(table, tau, loads, task == DETERMINANT_OF_ROWS, room)  # (4) and (5)
     if code != DONE:
         return code
     if task == MOTION:
@@ -466,9 +456,10 @@ def answer(table, state, limits, task, room, qdd, out):
             to = part(out, pushed * nv, nv, 0.0)
             good = closed_rates(table, moving, loads, room, to) and good
         return DONE if good else NOT_USABLE
+    # (2)
     multiply(room, room.pull if task == MOTION else room.gap if task == CLOSE_GAP else room.rate)
     closing_wrenches(table, room, out)
-    good = closed_rates(table, moving, loads, room, qdd)
+    good = closed_rates(table, moving, loads, room, qdd)  # (6) and (1)
     for k in range(out.size):
         good = good and math.isfinite(out[k])
     return DONE if good else NOT_USABLE

@@ -11,19 +11,11 @@ import numpy as np
 
 from fixman.kernels import jit
 from fixman.kernels.algebra.triples import across, back, entries, put_entries, summed, times, turned
-from fixman.kernels.algebra.vectors import fused_cross, fused_dot, minus, plus, scaled
+from fixman.kernels.algebra.vectors import fused_cross, minus, plus, scaled
 from fixman.kernels.compiler.steps import step
 from fixman.kernels.rigid import links as link
 from fixman.kernels.rigid.articulated_inertia import LOST
-from fixman.kernels.rigid.joints import RATES, axis, component, joint_twist
-
-
-@step
-def deviation(s, u, v):
-    """s [(u·v) 1 − u vᵀ]."""
-    trace = s * fused_dot(u, v)
-    T = [-(s * u[i] * v[j]) for i in range(3) for j in range(3)]
-    return tuple(T[k] + trace if k % 4 == 0 else T[k] for k in range(9))
+from fixman.kernels.rigid.joints import RATES, axis, component, joint_twist, not_a_number
 
 
 @step
@@ -33,7 +25,7 @@ def joined(links, X, i, share, M):
     d = minus(plus(entries(X, i + 1, 9), times(R, entries(M, i + 1, 1))), own)
     inertia = summed(link.nine(links, i, 16), turned(R, link.nine(M, i + 1, 4)))
     put_entries(M, i, 1, plus(own, scaled(share, d)))
-    put_entries(M, i, 4, summed(inertia, deviation(share * links[i, 12], d, d)))
+    put_entries(M, i, 4, summed(inertia, link.deviation(share * links[i, 12], d, d)))
 
 
 @jit
@@ -87,7 +79,7 @@ def inertia_frames(kinds, links, q, out):
         if not link.transforms(q[frame], kinds, links, X):
             return frame * (n + 1) + n
         compose(links, X, M)
-        check = link.not_a_number(q[frame])  # not every coordinate has a part in I
+        check = not_a_number(q[frame])  # not every coordinate has a part in I
         at = 0
         for j in range(n):
             for a in range(RATES[kinds[j]]):
@@ -128,7 +120,7 @@ def own_rates(links, i, V, s):
     s = s * (inertia[0] + inertia[4] + inertia[8])
     shifted = tuple(inertia[k] + s if k % 4 == 0 else inertia[k] for k in range(9))
     m = links[i, 12]
-    return scaled(m, ċ), summed(across(ω, shifted), deviation(m, ċ, c))
+    return scaled(m, ċ), summed(across(ω, shifted), link.deviation(m, ċ, c))
 
 
 @step
@@ -138,8 +130,8 @@ def with_rates(X, i, M, V, Y, own):
     R, m, v = link.nine(X, i, 0), M[i, 0], entries(V, i, 3)
     s, moved = entries(X, i, 9), times(R, entries(Y, i, 0))
     Z = summed(Z, turned(R, link.nine(Y, i, 3)))
-    Z = summed(Z, deviation(m, v, plus(s, times(R, entries(M, i, 1)))))
-    return plus(ḣ, plus(moved, scaled(m, v))), summed(Z, deviation(1.0, moved, s))
+    Z = summed(Z, link.deviation(m, v, plus(s, times(R, entries(M, i, 1)))))
+    return plus(ḣ, plus(moved, scaled(m, v))), summed(Z, link.deviation(1.0, moved, s))
 
 
 @jit
@@ -189,7 +181,7 @@ def convective_frames(kinds, links, q, qd, christoffel, out):
         rates(kinds, links, qd[frame], X, V)
         compose_rates(links, X, M, V, -0.5 if christoffel else 0.0, Y)
         # Not every coordinate or rate has a part in C.
-        check = link.not_a_number(q[frame]) + link.not_a_number(qd[frame])
+        check = not_a_number(q[frame]) + not_a_number(qd[frame])
         first = 0
         for j in range(n):
             for a in range(RATES[kinds[j]]):

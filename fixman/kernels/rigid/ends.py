@@ -14,22 +14,15 @@ import math
 from typing import Any, NamedTuple
 
 from fixman.kernels import plain
-from fixman.kernels.algebra.triples import (
-    back,
-    constants,
-    entries,
-    matrix,
-    product,
-    store_all,
-    times,
-    transposed,
-)
+from fixman.kernels.algebra import triples as mat
+from fixman.kernels.algebra.triples import back, constants, entries, product, store_all, times
 from fixman.kernels.algebra.vectors import fused_cross, fused_dot, minus, plus, scaled
 from fixman.kernels.compiler.lanes import part
 from fixman.kernels.compiler.steps import step
-from fixman.kernels.rigid import articulated_body as tables
+from fixman.kernels.rigid import articulated_body as bodies
 from fixman.kernels.rigid.articulated_body import after_x, after_z, record, sizes
 from fixman.kernels.rigid.joints import RATES, UNTURNED, joint_twist
+from fixman.kernels.rigid.links import nine
 
 NO_TURNS, ALL_TURNS = -1, -2
 NONE = (0.0, 0.0, 0.0)
@@ -56,7 +49,7 @@ class Tables(NamedTuple):
     COORDINATE, COORDINATES, RATE, RATES_OF, SCREW, SCREWS, COLUMN, COLUMNS, END, ENDS,
     UNIT, UNITS, INNOVATION, INNOVATIONS, LOAD, LOADS, RECORD,
 ) = range(17)  # fmt: skip
-PLACED = 21  # numbers of an end in `Room.motion`
+MOTION = 21  # numbers of an end in `Room.motion`: R, x, ω and v of its body, and `rising`
 
 
 class Room(NamedTuple):
@@ -67,7 +60,7 @@ class Room(NamedTuple):
     W: Any  # (6, 8) wrenches
     products: Any  # (8, 8)
     eight: Any  # (8,)
-    motion: Any  # of each end: R, x, ω and v of its body, and an acceleration that no column tells
+    motion: Any  # MOTION of each end
     points: Any  # 3 of each closure: b's in the base
     S: Any  # 3 of each row: its direction in the base
     gap: Any  # (held,)
@@ -87,14 +80,15 @@ def cut(x, chain, at):
 
 
 @step
-def shelf(memory, starts, k):
-    return part(memory, starts[k], starts[k + 1] - starts[k], 0.0)
+def shelves(memory, starts):
+    """Parts of the memory, in the order of `Room`."""
+    return tuple(part(memory, starts[k], starts[k + 1] - starts[k], 0.0) for k in range(16))
 
 
 @step
-def shelves(memory, starts):
-    """Parts of the memory, in the order of `Room`."""
-    return tuple(shelf(memory, starts, k) for k in range(16))
+def of_chain(table, room, chain):
+    """Articulated body's table of a chain, and its work memory."""
+    return cut(table.screws, chain, SCREW), cut(room.work, chain, UNIT)
 
 
 @plain
@@ -107,46 +101,46 @@ def clear(x):
 
 
 @step
-def along_screw(table, at, c, s, d, R, way):
+def screw_outwards(table, at, c, s, d, R, way):
     """Axes of the next body on a joint of one rate, and the way to its origin, in the base."""
-    way = plus(way, times(R, (table[at + tables.ALONG_X], table[at + tables.ALONG_Y], 0.0)))
+    way = plus(way, times(R, (table[at + bodies.ALONG_X], table[at + bodies.ALONG_Y], 0.0)))
     rows = (R[:3], R[3:6], R[6:])
-    tilted = [after_x(row, table[at + tables.COS_X], table[at + tables.SIN_X]) for row in rows]
+    tilted = [after_x(row, table[at + bodies.COS_X], table[at + bodies.SIN_X]) for row in rows]
     x, y, z = (after_z(row, c, s) for row in tilted)
     return (*x, *y, *z), plus(way, scaled(d, (x[2], y[2], z[2])))
 
 
 @plain
-def place_ends(table, chain, own, rates, shorter, work, motion):
+def put_motion(table, chain, own, rates, shorter, work, motion):
     """Motion of the bodies that closures hold, up to the last one, from what `outwards` left.
 
     Returns the largest speed on the way, in radians and, times ``shorter``, lengths a unit of time.
     """
     n, _, _, _ = sizes(own, own.size)
     fastest = 0.0
-    m, on, seen = tables.angles(n), cut(table.on, chain, END), 0
+    m, on, seen = bodies.angles(n), cut(table.on, chain, END), 0
     R, x, ω, v = UNTURNED, NONE, NONE, NONE
     for i in range(n):
         if seen == on.size:
             break
         kind, _, to, row = record(own, n, i)
         if RATES[kind] == 1:
-            way, fixed = NONE, tables.fixed_row(n, i)
-            if tables.on_user_axes(own, n, i):
-                way = times(R, constants(own, fixed + tables.ORIGIN))
-                R = product(R, matrix(own, fixed + tables.AXES))
-            R, way = along_screw(
-                own, tables.LINK * i, work[i], work[m + i], work[row + tables.SHIFTED], R, way
+            way, fixed = NONE, bodies.fixed_row(n, i)
+            if bodies.on_user_axes(own, n, i):
+                way = times(R, constants(own, fixed + bodies.ORIGIN))
+                R = product(R, mat.matrix(own, fixed + bodies.AXES))
+            R, way = screw_outwards(
+                own, bodies.LINK * i, work[i], work[m + i], work[row + bodies.SHIFTED], R, way
             )
         else:
-            way, R = times(R, constants(work, row + tables.WAY)), product(R, matrix(work, row))
-        turn, slide = joint_twist(kind, own[tables.LINK * i + tables.PITCH], rates, to)
+            way, R = times(R, constants(work, row + bodies.WAY)), product(R, mat.matrix(work, row))
+        turn, slide = joint_twist(kind, own[bodies.LINK * i + bodies.PITCH], rates, to)
         x, v = plus(x, way), plus(plus(v, fused_cross(ω, way)), times(R, slide))
         ω = plus(ω, times(R, turn))
         for k in range(3):
             fastest = max(fastest, abs(ω[k]), abs(v[k]) * shorter)
         while seen < on.size and table.bodies[on[seen]] == i:
-            store_all(motion, PLACED * on[seen], (*R, *x, *ω, *v, 0.0, 0.0, 0.0))
+            store_all(motion, MOTION * on[seen], (*R, *x, *ω, *v, 0.0, 0.0, 0.0))
             seen += 1
     return fastest
 
@@ -158,46 +152,42 @@ def rising(loads, like):
 
 
 @plain
-def place_base(table, loads, motion):
+def put_base(table, loads, motion):
     """Ends on the base, which rises where the bodies have no weight."""
     for end in range(table.bodies.size):
         if table.bodies[end] < 0:
             placed = (*UNTURNED, *NONE, *NONE, *NONE, *rising(loads, 0.0))
-            store_all(motion, PLACED * end, placed)
+            store_all(motion, MOTION * end, placed)
 
 
 @step
-def origin(motion, end):
-    return constants(motion, PLACED * end + 9)
+def motion_of(motion, end):
+    """R, x, ω and v of an end's body, and `rising` where it is the base."""
+    at = MOTION * end
+    x, ω, v, rise = (constants(motion, at + k) for k in (9, 12, 15, 18))
+    return mat.matrix(motion, at), x, ω, v, rise
 
 
 @step
-def spin(motion, end):
-    return constants(motion, PLACED * end + 12)
-
-
-@step
-def place_end(motion, ends, end):
+def end_frame(motion, ends, end):
     """Axes and point of an end in the base."""
-    R = matrix(motion, PLACED * end)
-    axes = tuple(ends[end, k] for k in range(9))
-    return product(R, axes), plus(origin(motion, end), times(R, entries(ends, end, 9)))
+    R, x, _, _, _ = motion_of(motion, end)
+    return product(R, nine(ends, end, 0)), plus(x, times(R, entries(ends, end, 9)))
 
 
 @step
-def carried(motion, end, p):
-    """Velocity, and acceleration but for what columns tell, of the body of an end where p is."""
-    d, ω, v = minus(p, origin(motion, end)), spin(motion, end), constants(motion, PLACED * end + 15)
-    rise = constants(motion, PLACED * end + 18)
-    return plus(v, fused_cross(ω, d)), plus(rise, fused_cross(ω, fused_cross(ω, d)))
+def at_point(motion, end, p):
+    """ω, velocity, and acceleration but for what columns tell, of an end's body where p is."""
+    _, x, ω, v, rise = motion_of(motion, end)
+    way = fused_cross(ω, minus(p, x))
+    return ω, plus(v, way), plus(rise, fused_cross(ω, way))
 
 
 @step
 def relative(motion, a, b, p):
     """Velocity and ω of the body of end b as seen from end a's, at p, and the changes of both."""
-    (v_a, dv_a), (v_b, dv_b) = carried(motion, a, p), carried(motion, b, p)
-    w = spin(motion, a)
-    v, ω = minus(v_b, v_a), minus(spin(motion, b), w)
+    (w, v_a, dv_a), (ω, v_b, dv_b) = at_point(motion, a, p), at_point(motion, b, p)
+    v, ω = minus(v_b, v_a), minus(ω, w)
     # Directions turn with a, and so does the place of a that is at p.
     return (
         v,
@@ -213,8 +203,8 @@ def compare_ends(table, room):
     motion = room.motion
     for k in range(table.closures.shape[0]):
         a, b = 2 * k, 2 * k + 1
-        Q, x_a = place_end(motion, table.ends, a)
-        axes, x_b = place_end(motion, table.ends, b)
+        Q, x_a = end_frame(motion, table.ends, a)
+        axes, x_b = end_frame(motion, table.ends, b)
         store_all(room.points, 3 * k, x_b)
         r, turned = back(Q, minus(x_b, x_a)), turned_by(table.closures[k, 0], Q, axes)
         v, ω, dv, dω = relative(motion, a, b, x_b)
@@ -222,28 +212,22 @@ def compare_ends(table, room):
             e = entries(table.rows, row, 0)
             S = times(Q, e)
             store_all(room.S, 3 * row, S)
-            if table.turns[row]:
-                room.gap[row], room.rate[row], room.pull[row] = three(e, S, turned, ω, dω)
-            else:
-                room.gap[row], room.rate[row], room.pull[row] = three(e, S, r, v, dv)
-
-
-@step
-def three(e, S, gap, rate, change):
-    """Gap, A θ̇ and Ȧ θ̇ of a row."""
-    return fused_dot(e, gap), fused_dot(S, rate), fused_dot(S, change)
+            gap, rate, change = (turned, ω, dω) if table.turns[row] else (r, v, dv)
+            room.gap[row], room.rate[row] = fused_dot(e, gap), fused_dot(S, rate)
+            room.pull[row] = fused_dot(S, change)
 
 
 @plain
-def turned_by(held, Q, R):
+def turned_by(turns, Q, R):
     """Rotation vector, in axes Q, of the least turn that must be undone for axes R.
 
-    It is that of R where three turns are held, and of the axis about which R is free where two are.
+    It is that of R if ``turns`` is `ALL_TURNS`, and else of the axis of that number, about which
+    bodies turn freely.
     """
-    if held == NO_TURNS:
+    if turns == NO_TURNS:
         return NONE
-    if held == ALL_TURNS:
-        T = product(transposed(Q), R)
+    if turns == ALL_TURNS:
+        T = product(mat.transposed(Q), R)
         normal = 0.5 * (T[7] - T[5]), 0.5 * (T[2] - T[6]), 0.5 * (T[3] - T[1])
         cosine = 0.5 * (T[0] + T[4] + T[8] - 1.0)
         sine = math.sqrt(fused_dot(normal, normal))
@@ -261,15 +245,15 @@ def turned_by(held, Q, R):
         )
         size = math.sqrt(fused_dot(column, column))
         return scaled(angle / (-size if fused_dot(column, normal) < 0.0 else size), column)
-    now = back(Q, (R[held], R[3 + held], R[6 + held]))
-    e = (1.0 if held == 0 else 0.0, 1.0 if held == 1 else 0.0, 1.0 if held == 2 else 0.0)
+    now = back(Q, (R[turns], R[3 + turns], R[6 + turns]))
+    e = (1.0 if turns == 0 else 0.0, 1.0 if turns == 1 else 0.0, 1.0 if turns == 2 else 0.0)
     normal = fused_cross(e, now)
     sine = math.sqrt(fused_dot(normal, normal))
     angle = math.atan2(sine, fused_dot(e, now))
     if sine > 0.0:
         return scaled(angle / sine, normal)
     # About which normal an axis was turned by half a turn nothing says.
-    other = (held + 2) % 3
+    other = (turns + 2) % 3
     return (
         angle if other == 0 else 0.0, angle if other == 1 else 0.0, angle if other == 2 else 0.0,
     )  # fmt: skip

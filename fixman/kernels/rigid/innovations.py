@@ -23,8 +23,8 @@ from fixman.kernels.algebra import triples as mat
 from fixman.kernels.algebra.triples import constants, entries, put_entries, times
 from fixman.kernels.algebra.vectors import fused_cross, plus
 from fixman.kernels.compiler.steps import step
-from fixman.kernels.rigid.joints import RATES, UNTURNED, axis, component
-from fixman.kernels.rigid.links import PITCH, inwards, nine, not_a_number, outwards, transforms
+from fixman.kernels.rigid.joints import RATES, UNTURNED, axis, component, not_a_number
+from fixman.kernels.rigid.links import PITCH, inwards, nine, outwards, transforms
 from fixman.kernels.rigid.spatial_operators import filter_sweep, room_for, smoother_sweep
 
 
@@ -115,54 +115,34 @@ def put_twist(Y, r, c, a, b):
 
 
 @jit
-def transpose(Y, size):
-    for r in range(size):
-        for c in range(r):
-            Y[r, c], Y[c, r] = Y[c, r], Y[r, c]
-
-
-@jit
-def carry_columns(X, i, Y, columns):
-    """Overwrite columns [ω; v] of ``Y (6, …)`` by X_i times them."""
+def seen_from(X, i, Y, columns):
+    """Overwrite Y by X_i Y X_iᵀ; columns beyond six by X_i times them."""
     for c in range(columns):
         ω, v = outwards(X, i, (Y[0, c], Y[1, c], Y[2, c]), (Y[3, c], Y[4, c], Y[5, c]))
         put_twist(Y, 0, c, ω, v)
-
-
-@jit
-def seen_from(X, i, Y, columns):
-    """Overwrite Y by X_i Y X_iᵀ; columns beyond six by X_i times them."""
-    carry_columns(X, i, Y, columns)
-    transpose(Y, 6)
-    carry_columns(X, i, Y, 6)
-    transpose(Y, 6)
-
-
-@jit
-def let_go(e, v, G, at, Y, columns):
-    """Overwrite columns of Y by (1 − G H)ᵀ times them, of one rate, whose Hᵀ is [e; v]."""
-    for c in range(columns):
-        x = 0.0
-        for r in range(6):
-            x += G[at, r] * Y[r, c]
-        for r in range(3):
-            Y[r, c] -= e[r] * x
-            Y[3 + r, c] -= v[r] * x
+    for r in range(6):
+        ω, v = outwards(X, i, entries(Y, r, 0), entries(Y, r, 3))
+        put_entries(Y, r, 0, (*ω, *v))
 
 
 @jit
 def move_freely(kind, pitch, at, G, D, Y, columns):
     """Overwrite Y by (1 − G H)ᵀ Y (1 − G H) + Hᵀ D⁻¹ H, rate by rate; further columns as above."""
     for j in range(RATES[kind] - 1, -1, -1):
-        e, v = axis(kind, pitch, j)
-        let_go(e, v, G, at + j, Y, columns)
-        transpose(Y, 6)
-        let_go(e, v, G, at + j, Y, 6)
-        transpose(Y, 6)
+        k, (e, v) = at + j, axis(kind, pitch, j)
         twist = (*e, *v)
+        for c in range(columns):
+            x = 0.0
+            for r in range(6):
+                x += G[k, r] * Y[r, c]
+            for r in range(6):
+                Y[r, c] -= twist[r] * x
         for r in range(6):
+            x = 0.0
             for c in range(6):
-                Y[r, c] += twist[r] * twist[c] / D[at + j]
+                x += Y[r, c] * G[k, c]
+            for c in range(6):
+                Y[r, c] += (twist[r] / D[k] - x) * twist[c]
 
 
 @jit
@@ -185,7 +165,8 @@ def put_blocks(b, Z, C):
 def at_points(marks, C):
     """Overwrite columns of ``C``, twists [ω; v] of bodies, by [v; ω] at their points, in the base.
 
-    ``marks (m, 12)``: rotations of the bodies, and the points in their frames.
+    ``marks (m, 12)``: rotations of the bodies, and the points in their frames.  Columns then are
+    the rows that they were.
     """
     for c in range(C.shape[1]):
         for b in range(marks.shape[0]):
@@ -193,6 +174,9 @@ def at_points(marks, C):
             R, p = nine(marks, b, 0), entries(marks, b, 9)
             ω, v = (C[k, c], C[k + 1, c], C[k + 2, c]), (C[k + 3, c], C[k + 4, c], C[k + 5, c])
             put_twist(C, k, c, times(R, plus(v, fused_cross(ω, p))), times(R, ω))
+    for r in range(C.shape[0]):
+        for c in range(r):
+            C[r, c], C[c, r] = C[c, r], C[r, c]
 
 
 @jit
@@ -226,7 +210,6 @@ def compliance_frames(kinds, links, q, bodies, points, out):
         check = 0.0
         for _ in range(2):
             at_points(marks, C)
-            transpose(C, 6 * m)
         for r in range(6 * m):
             for c in range(r + 1):
                 C[r, c] = C[c, r] = 0.5 * (C[r, c] + C[c, r])

@@ -18,8 +18,8 @@ from fixman.kernels.algebra.triples import back, constants, entries, product, pu
 from fixman.kernels.algebra.vectors import fused_cross, fused_dot, minus, plus, scaled
 from fixman.kernels.compiler.steps import step
 from fixman.kernels.rigid import joints as joint
-from fixman.kernels.rigid.joints import RATES, UNTURNED, ZERO, joint_twist
-from fixman.kernels.rigid.links import PITCH, nine, not_a_number, transforms
+from fixman.kernels.rigid.joints import RATES, UNTURNED, ZERO, joint_twist, not_a_number
+from fixman.kernels.rigid.links import PITCH, nine, transforms
 from fixman.kernels.rigid.newton_euler import moved
 
 # --- motion from body to body ---------------------------------------------------------------------

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from fixman.kernels import jit
 from fixman.kernels.algebra import triples as mat
-from fixman.kernels.algebra.vectors import fused_cross, plus
+from fixman.kernels.algebra.vectors import fused_cross, fused_dot, plus
 from fixman.kernels.compiler.lanes import fma
 from fixman.kernels.compiler.steps import exact_step, step
-from fixman.kernels.rigid.joints import POSITIONS, joint_motion
+from fixman.kernels.rigid.joints import POSITIONS, joint_motion, not_a_number
 
 ARMATURE, PITCH = 25, 31  # columns of ``links``
 
@@ -22,6 +22,13 @@ ARMATURE, PITCH = 25, 31  # columns of ``links``
 def nine(T, i, k):
     """3×3 matrix in row i of a table, from column k."""
     return tuple(T[i, k + j] for j in range(9))
+
+
+@step
+def deviation(s, u, v):
+    """s [(u·v) 1 − u vᵀ]."""
+    d = fused_dot(u, v)
+    return tuple(s * ((d if i == j else 0.0) - u[i] * v[j]) for i in range(3) for j in range(3))
 
 
 @step
@@ -68,12 +75,3 @@ def outwards(X, i, w, v):
     """B_{i,i−1} [w; v]."""
     R = nine(X, i, 0)
     return mat.back(R, w), mat.back(R, plus(v, fused_cross(w, mat.entries(X, i, 9))))
-
-
-@jit
-def not_a_number(a):
-    """0, or NaN if an element of ``a`` of one axis is NaN or infinite."""
-    check = 0.0
-    for x in a:
-        check += 0.0 * x
-    return check

@@ -9,11 +9,11 @@ With p = ∂L/∂q̇ and f = ∂L/∂q + forces, rates v_m of a step are those t
 
 Of joints that turn about all axes, with X = dt ω and B(X) = (1 − e^{−X×})/X×, (2) and (4) are
 
-    p_m = B(−X)ᵀ p_0 + (dt/2) B(−X/2)ᵀ f_m           `transported`                       (2′)
-    p_1 = B(X)⁻ᵀ (p_m + (dt/2) B(X/2)ᵀ f_m)          `delivered`                         (4′)
+    p_m = B(−X)ᵀ p_0 + (dt/2) B(−X/2)ᵀ f_m                                              (2′)
+    p_1 = B(X)⁻ᵀ (p_m + (dt/2) B(X/2)ᵀ f_m)                                             (4′)
 
-and momenta of their slides are turned back by X/2 in each, with the axes.  Rounds of `settle` solve
-(1) and (2) for v_m; a last `sweep` is (3) and (4).
+and momenta of their slides are turned back by X/2 in each, with the axes (`handed_on`).  Rounds of
+`settle` solve (1) and (2) for v_m; a last `sweep` is (3) and (4).
 
 ``chain`` is a `Chain`.  ``force`` is joint forces (nv,) and loads: gravity (3,), after
 which wrenches (6 n) may follow, as forward dynamics take them.
@@ -37,26 +37,15 @@ from fixman.kernels.algebra.triples import back, constants, entries, put_entries
 from fixman.kernels.algebra.vectors import fused_cross, plus, scaled
 from fixman.kernels.compiler.steps import step
 from fixman.kernels.rigid import articulated_body as bodies
+from fixman.kernels.rigid import joints as joint
 from fixman.kernels.rigid.articulated_body import DONE, NOT_USABLE
-from fixman.kernels.rigid.joints import (
-    FLAT,
-    RATES,
-    ZERO,
-    along_screw,
-    component,
-    joint_twist,
-    put_rates,
-    sliding,
-    turning,
-    unit_vector,
-)
+from fixman.kernels.rigid.joints import FLAT, RATES, ZERO, sliding, turning
 from fixman.kernels.rigid.kinematics import follow
 from fixman.kernels.rigid.links import PITCH, nine, outwards, transforms
 from fixman.kernels.rigid.newton_euler import taken_back
-from fixman.kernels.rigid.springs import passive
 from fixman.kernels.rigid.tangent import END as AT_END
 from fixman.kernels.rigid.tangent import START as AT_START
-from fixman.kernels.rigid.tangent import factor, loosen, seat, solve, spread
+from fixman.kernels.rigid.tangent import body_inertias, factor, place_axes, solve, spread
 
 NOT_SETTLED, TOO_FAST = -4, -5
 SETTLED, ASTRAY, BACK = -6, -7, -8  # verdicts on a round: the last, led nowhere, better not made
@@ -113,7 +102,7 @@ def spin_rotors(kind, armature, v, at, f):
     turn = fused_cross(w, (J[0] * w[0], J[1] * w[1], J[2] * w[2]))
     slide = fused_cross(w, (m[0] * u[0], m[1] * u[1], m[2] * u[2]))
     turn, slide = plus(turning(kind, f, at), turn), plus(sliding(kind, f, at), slide)
-    put_rates(kind, turn, slide, f, at)
+    joint.put_rates(kind, turn, slide, f, at)
 
 
 @plain
@@ -136,7 +125,7 @@ def momenta(chain, q, v, loads, room, out):
         g = back(nine(X, i, 0), g)
         put_entries(carried, i, 0, u)
         put_entries(carried, i, 3, w)
-        turn, slide = joint_twist(kinds[i], links[i, PITCH], v, at)
+        turn, slide = joint.joint_twist(kinds[i], links[i, PITCH], v, at)
         w, u = plus(w, turn), plus(u, slide)
         put_entries(P, i, 0, momentum(links, i, w, u))
         put_entries(W, i, 0, weight(links, i, g))
@@ -153,8 +142,10 @@ def momenta(chain, q, v, loads, room, out):
             u = plus(u, sliding(kind, v, at))  # it moves along axes that do not turn with it
         force, moment = centrifugal(both, w, u, (entries(W, i, 0), entries(W, i, 3)))
         for j in range(RATES[kind]):
-            p[at + j] = component(kind, pitch, j, both[1], both[0]) + armature[at + j] * v[at + j]
-            f[at + j] = component(kind, pitch, j, moment, force)
+            p[at + j] = (
+                joint.component(kind, pitch, j, both[1], both[0]) + armature[at + j] * v[at + j]
+            )
+            f[at + j] = joint.component(kind, pitch, j, moment, force)
         if not FLAT[kind]:
             spin_rotors(kind, armature, v, at, f)
         if i > 0:
@@ -166,12 +157,12 @@ def momenta(chain, q, v, loads, room, out):
 @plain
 def turned_half(y, axis, angle):
     """y in axes turned by half the angle."""
-    return along_screw(y, axis, -math.sin(0.5 * angle), 1.0 - math.cos(0.5 * angle))
+    return joint.along_screw(y, axis, -math.sin(0.5 * angle), 1.0 - math.cos(0.5 * angle))
 
 
 @plain
-def transported(kinds, p, f, v, dt, out):
-    """Momenta at the middle of a step: B(−X)ᵀ p + dt/2 B(−X/2)ᵀ f, X = dt ω, from those before."""
+def handed_on(kinds, p, f, v, dt, sign, out):
+    """Momenta at the middle of a step (2′) from those before; with ``sign`` 1, at its end (4′)."""
     at, h = 0, 0.5 * dt
     for i in range(kinds.size):
         kind = kinds[i]
@@ -179,46 +170,22 @@ def transported(kinds, p, f, v, dt, out):
             for k in range(at, at + RATES[kind]):
                 out[k] = p[k] + h * f[k]
         else:
-            angle, axis = unit_vector(scaled(dt, turning(kind, v, at)))
-            slide = turned_half(sliding(kind, p, at), axis, angle)
-            slide = plus(slide, scaled(h, sliding(kind, f, at)))
-            y = spread(turning(kind, p, at), axis, angle, -1.0)
-            z = spread(turning(kind, f, at), axis, 0.5 * angle, -1.0)
-            put_rates(kind, plus(y, scaled(h, z)), slide, out, at)
-        at += RATES[kind]
-
-
-@plain
-def delivered(kinds, p, f, v, dt, out):
-    """Momenta at the end of a step, B(X)⁻ᵀ (p + dt/2 B(X/2)ᵀ f), from those at its middle."""
-    at, h = 0, 0.5 * dt
-    for i in range(kinds.size):
-        kind = kinds[i]
-        if FLAT[kind]:
-            for k in range(at, at + RATES[kind]):
-                out[k] = p[k] + h * f[k]
-        else:
-            angle, axis = unit_vector(scaled(dt, turning(kind, v, at)))
+            angle, axis = joint.unit_vector(scaled(dt, turning(kind, v, at)))
             half = 0.5 * angle
-            slide = plus(sliding(kind, p, at), scaled(h, sliding(kind, f, at)))
-            z = spread(turning(kind, f, at), axis, half, 1.0)
-            y = plus(turning(kind, p, at), scaled(h, z))
-            rest = 1.0 - half * math.cos(half) / math.sin(half) if half > 0.0 else 0.0
-            turn = along_screw(y, axis, -half, rest)
-            put_rates(kind, turn, turned_half(slide, axis, angle), out, at)
+            turn, slide = turning(kind, p, at), sliding(kind, p, at)
+            more = scaled(h, spread(turning(kind, f, at), axis, half, sign))
+            if sign < 0.0:
+                turn = plus(spread(turn, axis, angle, -1.0), more)
+                slide = plus(turned_half(slide, axis, angle), scaled(h, sliding(kind, f, at)))
+            else:
+                rest = 1.0 - half * math.cos(half) / math.sin(half) if half > 0.0 else 0.0
+                turn = joint.along_screw(plus(turn, more), axis, -half, rest)
+                slide = turned_half(plus(slide, scaled(h, sliding(kind, f, at))), axis, angle)
+            joint.put_rates(kind, turn, slide, out, at)
         at += RATES[kind]
 
 
 # --- sweeps of a step -----------------------------------------------------------------------------
-
-
-@plain
-def glide(kinds, q, v, dt, axes, out):
-    """Coordinates after half a step; bodies that turn and slide move along axes at ``axes``.
-
-    Those are the coordinates of the middle, so that both halves of a step are along one line.
-    """
-    follow(kinds, q, v, 0.5 * dt, axes, True, out)
 
 
 @plain
@@ -238,49 +205,50 @@ def sweep(chain, state, force, dt, room, which):
         NEWTON, ROUND    v_m += J⁻¹ (p_0 + (dt/2) f_m − ℳ(q_m) v_m), by (2)
         END              q_1 by (3), p_1 by (4), v_1 = v_m + ℳ(q_1)⁻¹ (p_1 − ℳ(q_1) v_m)
 
-    All but the first begin at the middle, where `glide` has led.  J is the tangent of the last
-    `NEWTON`, and p is left with what was added to v_m.
+    All but the first begin at the middle, where `follow` has led, along axes at the middle: both
+    halves of a step are along one line.  J is the tangent of the last `NEWTON`, and p is left with
+    what was added to v_m.
     """
     kinds, links, armature, turning, springs = chain
     sweeps, (p, f, r), tangent, p0, middle = room
     q_m, v_m = state if which == BEGIN else middle
-    X, (seats, rows, K, q_1) = sweeps[0], tangent
+    X, (axes, rows, K, q_1) = sweeps[0], tangent
     if which == END and too_fast(turning, v_m, dt):
         return TOO_FAST
     if which == NEWTON:
-        glide(kinds, q_m, v_m, dt, q_m, q_1)
+        follow(kinds, q_m, v_m, 0.5 * dt, q_m, True, q_1)
         if not transforms(q_1, kinds, links, X):
             return NOT_USABLE
-        seat(X, seats, AT_END)
+        place_axes(X, axes, AT_END)
     if not momenta(chain, q_m, v_m, force[1], sweeps, (p, f)):  # p_m, or p_0 at the start
         return NOT_USABLE
     if which == BEGIN:
-        seat(X, seats, AT_START)
+        place_axes(X, axes, AT_START)
         for k in range(p.size):
             p0[k] += p[k]
         return DONE
     for k in range(f.size):
         f[k] += force[0][k]
-    passive(kinds, *springs, q_m, v_m, f)
+    joint.passive(kinds, *springs, q_m, v_m, f)
     h = 0.5 * dt
     if which == END:
-        delivered(kinds, p, f, v_m, dt, r)  # p_1 (4), then q_1 (3) and ℳ(q_1) v_m
-        glide(kinds, q_m, v_m, dt, q_m, q_1)
+        handed_on(kinds, p, f, v_m, dt, 1.0, r)  # p_1 (4), then q_1 (3) and ℳ(q_1) v_m
+        follow(kinds, q_m, v_m, 0.5 * dt, q_m, True, q_1)
         if not momenta(chain, q_1, v_m, force[1], sweeps, (p, f)):
             return NOT_USABLE
-        seat(X, seats, AT_START)
-        seat(X, seats, AT_END)
+        place_axes(X, axes, AT_START)
+        place_axes(X, axes, AT_END)
         h = 0.0
     else:
-        transported(kinds, p0, f, v_m, dt, r)  # the right side of (2)
+        handed_on(kinds, p0, f, v_m, dt, -1.0, r)  # the right side of (2)
     if which != ROUND:
-        loosen(kinds, links, X, sweeps[1], v_m, h, seats)
-        body = factor(kinds, links, armature, springs, v_m, h, seats, rows, K)  # J, or ℳ(q_1)
+        body_inertias(kinds, links, X, sweeps[1], v_m, h, axes)
+        body = factor(kinds, links, armature, springs, v_m, h, axes, rows, K)  # J, or ℳ(q_1)
         if which == END and body != DONE:
             return body
     for k in range(p.size):  # residual of (2), or of (4), which is linear
         p[k] = r[k] - p[k]
-    solve(kinds, seats, rows, p)
+    solve(kinds, axes, rows, p)
     if which == END:
         check = 0.0
         for k in range(p.size):
@@ -351,7 +319,7 @@ def settle(chain, state, force, dt, one):
     progress[4] = 0.0
     which, again = NEWTON, ROUND
     for _ in range(ROUNDS):
-        glide(chain[0], state[0], v_m, dt, q_m, q_m)  # (1)
+        follow(chain[0], state[0], v_m, 0.5 * dt, q_m, True, q_m)  # (1)
         code = sweep(chain, state, force, dt, one[:5], which)
         if code != DONE:
             return code
@@ -388,7 +356,7 @@ def midpoint(chain, state, force, dt, room):
             if code != DONE:
                 break
         if code == DONE:
-            glide(chain[0], state[0], v_m, dt, q_m, q_m)  # (1)
+            follow(chain[0], state[0], v_m, 0.5 * dt, q_m, True, q_m)  # (1)
             return sweep(chain, state, force, dt, room[:5], END)  # (3) and (4)
         pieces *= 4
         if pieces <= PIECES:
@@ -405,7 +373,7 @@ def euler(chain, state, force, dt, room):
     for k in range(f.size):
         f[k] = force[0][k]
     follow(kinds, q, v, dt, q, False, q_m)
-    passive(kinds, *springs, q_m, v, f)
+    joint.passive(kinds, *springs, q_m, v, f)
     if not bodies.outwards(soft, q, v, force[1], 0, work, 0.0):
         return NOT_USABLE
     code = bodies.inwards(soft, f, 0, work, 0.0)
@@ -423,15 +391,6 @@ def euler(chain, state, force, dt, room):
     for k in range(q.size):
         q[k] = q_m[k]
     return DONE
-
-
-@plain
-def recorded(count, every, replica, state, frames):
-    """Keep the state where a frame is due."""
-    if count % every == 0:
-        for which in range(2):
-            for k in range(state[which].size):
-                frames[which][count // every, replica, k] = state[which][k]
 
 
 @entry
@@ -456,17 +415,14 @@ def run(chain, forces, pace, by_midpoint, by_euler, kept):
                 code = euler(chain, state, force, dt, by_euler)
             if code != DONE:
                 return count, replica, code
-            recorded(count, every, replica, state, frames)
+            if count % every == 0:
+                for which in range(2):
+                    for k in range(state[which].size):
+                        frames[which][count // every, replica, k] = state[which][k]
     return 0, 0, DONE
 
 
 # --- for callers in Python ------------------------------------------------------------------------
-
-
-@entry
-def led(kinds, q, v, dt, axes, out):
-    """See `glide`."""
-    glide(kinds, q, v, dt, axes, out)
 
 
 @entry

@@ -26,7 +26,7 @@ from fixman.kernels.algebra.vectors import fused_dot, plus, scaled
 from fixman.kernels.compiler.steps import step
 from fixman.kernels.rigid import articulated_inertia as inertia
 from fixman.kernels.rigid import links as link
-from fixman.kernels.rigid.joints import RATES, ZERO, axis
+from fixman.kernels.rigid.joints import RATES, ZERO, axis, not_a_number
 from fixman.kernels.rigid.newton_euler import own_wrenches
 
 
@@ -165,6 +165,6 @@ def forward_frames(kinds, links, q, T, bias, out):
         if body >= 0:
             return frame * (n + 1) + body
         smoother_sweep(kinds, links, room, out[frame])
-        if link.not_a_number(out[frame]) != 0.0:
+        if not_a_number(out[frame]) != 0.0:
             return frame * (n + 1) + n
     return -1

@@ -21,29 +21,13 @@ from __future__ import annotations
 import math
 
 from fixman.kernels import plain
-from fixman.kernels.algebra.triples import (
-    across,
-    entries,
-    product,
-    put_entries,
-    summed,
-    times,
-    turned,
-)
+from fixman.kernels.algebra import triples as mat
+from fixman.kernels.algebra.triples import entries, product, put_entries, summed, times
 from fixman.kernels.algebra.vectors import fused_cross, fused_dot, plus, scaled
 from fixman.kernels.compiler.steps import step
-from fixman.kernels.rigid.joints import (
-    AXES,
-    FLAT,
-    RATES,
-    UNTURNED,
-    along_screw,
-    axis,
-    sliding,
-    turning,
-    unit_vector,
-)
-from fixman.kernels.rigid.links import PITCH, nine
+from fixman.kernels.rigid import joints as joint
+from fixman.kernels.rigid.joints import FLAT, RATES, UNTURNED, sliding, turning
+from fixman.kernels.rigid.links import PITCH, deviation, nine
 
 # Columns of ``work``: orientation of a body and the way from the origin before at both ends, and Q.
 START, END, INERTIA, WIDTH = 0, 12, 24, 33
@@ -56,13 +40,6 @@ LEFT, RIGHT, COLUMN, ROW, PIVOT, RATE = 0, 6, 12, 18, 24, 25
 def cross_matrix(x):
     zero = 0.0 * x[0]
     return zero, -x[2], x[1], x[2], zero, -x[0], -x[1], x[0], zero
-
-
-@step
-def levers(m, x, y):
-    """−m x× y×."""
-    d = fused_dot(x, y)
-    return tuple(m * ((d if i == j else 0.0) - y[i] * x[j]) for i in range(3) for j in range(3))
 
 
 @step
@@ -83,19 +60,19 @@ def halves(angle):
 def spread(y, axis, angle, sign):
     """B(±X)ᵀ y for X = angle · axis."""
     first, second = halves(angle)
-    return along_screw(y, axis, sign * first, second)
+    return joint.along_screw(y, axis, sign * first, second)
 
 
 @step
 def screw(n, first, second):
     """1 + first n× + second (n×)²."""
-    x, y = scaled(first, n), levers(-second, n, n)
+    x, y = scaled(first, n), deviation(-second, n, n)
     y = (1.0 + y[0], *y[1:4], 1.0 + y[4], *y[5:8], 1.0 + y[8])
     return summed(y, cross_matrix(x))
 
 
 @plain
-def seat(X, work, end):
+def place_axes(X, work, end):
     """Orientations of the bodies and ways from origin to origin, at one end of a step."""
     R = UNTURNED
     for i in range(X.shape[0]):
@@ -105,7 +82,7 @@ def seat(X, work, end):
 
 
 @plain
-def loosen(kinds, links, X, carried, v, h, work):
+def body_inertias(kinds, links, X, carried, v, h, work):
     """Q of every body by itself, at the middle: as `momenta` has left X and what is carried."""
     R = UNTURNED
     at = 0
@@ -115,7 +92,7 @@ def loosen(kinds, links, X, carried, v, h, work):
         at += RATES[kinds[i]]
         own = nine(links, i, 16)
         spin = times(R, times(own, plus(entries(carried, i, 3), turn)))
-        put_entries(work, i, INERTIA, summed(turned(R, own), cross_matrix(scaled(-h, spin))))
+        put_entries(work, i, INERTIA, summed(mat.turned(R, own), cross_matrix(scaled(-h, spin))))
 
 
 @plain
@@ -127,20 +104,20 @@ def set_axes(kind, pitch, work, i, v, at, h, rows):
     R, T = nine(work, i, START), nine(work, i, END)
     if FLAT[kind]:
         for j in range(RATES[kind]):
-            e, u = axis(kind, pitch, j)
+            e, u = joint.axis(kind, pitch, j)
             put_entries(rows, at + j, LEFT, (*times(R, e), *times(R, u)))
             put_entries(rows, at + j, RIGHT, (*times(T, e), *times(T, u)))
         return
-    angle, n = unit_vector(scaled(2.0 * h, turning(kind, v, at)))
+    angle, n = joint.unit_vector(scaled(2.0 * h, turning(kind, v, at)))
     a, b = halves(angle)
     c, d = halves(0.5 * angle)
     left, right = product(R, screw(n, a, b)), product(T, screw(n, -a, b))
     s, t = math.sin(0.5 * angle), 1.0 - math.cos(0.5 * angle)
     before, after = product(R, screw(n, s, t)), product(T, screw(n, -s, t))
     way = scaled(-h, times(after, sliding(kind, v, at)))
-    lever = across(way, product(after, screw(n, -c, d)))
+    lever = mat.across(way, product(after, screw(n, -c, d)))
     for j in range(RATES[kind]):
-        e, u = axis(kind, pitch, j)
+        e, u = joint.axis(kind, pitch, j)
         put_entries(rows, at + j, LEFT, (*times(left, e), *times(before, u)))
         put_entries(
             rows, at + j, RIGHT, (*times(right, e), *plus(times(after, u), times(lever, e)))
@@ -203,7 +180,7 @@ def take_out(a, d, rows, K):
 def add_body(m, c, work, i, K):
     R, T = nine(work, i, START), nine(work, i, END)
     x, y = times(R, c), times(T, c)
-    A = summed(nine(work, i, INERTIA), levers(m, x, y))
+    A = summed(nine(work, i, INERTIA), deviation(m, y, x))
     B, C = cross_matrix(scaled(m, x)), cross_matrix(scaled(-m, y))
     for r in range(3):
         K[21 + 7 * r] = K[21 + 7 * r] + m
@@ -248,7 +225,7 @@ def factor(kinds, links, armature, springs, v, h, work, rows, K):
         size += K[0] + K[7] + K[14]
         for k in range(at + f - 1, at - 1, -1):
             d = armature[k] + h * (damping[k] + h * stiffness[k])
-            whole = size if AXES[kind, k - at] < 3 or not FLAT[kind] else linear
+            whole = size if joint.AXES[kind, k - at] < 3 or not FLAT[kind] else linear
             if not take_out(k, d, rows, K) > 4.0 * EPS * whole:
                 lost = i
         if i > 0:
