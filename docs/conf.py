@@ -1,6 +1,8 @@
+import os
 import re
 
 from sphinx.application import Sphinx
+from sphinx_gallery.scrapers import figure_rst
 
 from fixman import __version__
 
@@ -9,7 +11,14 @@ author = "The fixman developers"
 copyright = "2026, The fixman developers"
 version = release = __version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+os.environ["FIXMAN_QUIET"] = "1"
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_gallery.gen_gallery",
+]
 myst_enable_extensions = ["amsmath", "dollarmath"]
 myst_heading_anchors = 3
 
@@ -17,7 +26,30 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # the docstrings say shapes
 napoleon_google_docstring = False
 
-exclude_patterns = ["_build"]
+
+def figures_of(_block, variables, gallery):
+    """Save the figure that a block of a tutorial has made; those of `fx.plot` are not pyplot's."""
+    figure = variables["example_globals"].pop("fig", None)
+    if figure is None:
+        return ""
+    path = next(variables["image_path_iterator"])
+    figure.savefig(path, dpi=200)
+    return figure_rst([path], gallery["src_dir"])
+
+
+sphinx_gallery_conf = {
+    "image_scrapers": (figures_of,),
+    "examples_dirs": "tutorials",
+    "gallery_dirs": "learn",  # written when the pages are built
+    "filename_pattern": ".py$",  # run them all
+    "download_all_examples": False,
+    "remove_config_comments": True,
+    "show_memory": False,
+    "show_signature": False,
+    "min_reported_time": 1e9,
+}
+
+exclude_patterns = ["_build", "tutorials"]
 html_theme = "furo"
 html_title = f"fixman {__version__}"
 
