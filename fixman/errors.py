@@ -10,17 +10,6 @@ from typing import TYPE_CHECKING, Self
 if TYPE_CHECKING:
     from fixman.chains.coordinates import Coordinate
 
-__all__ = [
-    "ConstraintSolveError",
-    "FrameError",
-    "RunDamageWarning",
-    "RunFolderError",
-    "RunStorageError",
-    "RunVersionWarning",
-    "SingularConstraintError",
-    "SingularCoordinateError",
-]
-
 Frame = int | tuple[int, ...] | None
 
 
@@ -74,8 +63,6 @@ def _where(frame: Frame) -> str:
 class FrameError(_LocatedError, ValueError):
     """A configuration, or other argument of numbers, that has no answer.
 
-    Itself where numbers are not finite or overflow.
-
     Attributes
     ----------
     frame : int, tuple of int or None
@@ -94,8 +81,8 @@ class FrameError(_LocatedError, ValueError):
 class SingularConstraintError(FrameError):
     """Hard coordinates that cannot be held independently in this configuration.
 
-    Raised where H^bb has no inverse: bonded beads coincide, a hard angle is straight, or hard
-    coordinates depend on each other.
+    H^bb has no inverse: bonded beads coincide, a hard angle is straight, or hard coordinates depend
+    on each other.
     """
 
 

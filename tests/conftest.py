@@ -64,3 +64,17 @@ def load_peer(name: str) -> ModuleType:
 def peer():
     """Return the function that imports a referee or skips the test."""
     return load_peer
+
+
+@pytest.fixture
+def run(capsys, tmp_path, monkeypatch):
+    """Run a command in an empty folder: exit code, stdout, stderr."""
+    from fixman.cli import command
+
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        code = command.main([str(argument) for argument in arguments])
+        return code, *capsys.readouterr()
+
+    return run

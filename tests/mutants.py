@@ -213,8 +213,8 @@ MUTANTS = [
       "inertia.Articulated(P.A, P.B, P.C, plus(P.n, n), plus(P.f, f))",
       "inertia.Articulated(P.A, P.B, P.C, P.n, plus(P.f, f))",
       "test_spatial_operators.py"),
-    M("kernels", "kernels/rigid/partition.py", "fused_cross(mat.constants(f, PLACE), force))",
-      "fused_cross(force, mat.constants(f, PLACE)))", "test_rigid_partition.py"),
+    M("kernels", "kernels/rigid/partition.py", "fused_cross(mat.constants(f, WAY), force))",
+      "fused_cross(force, mat.constants(f, WAY)))", "test_rigid_partition.py"),
     # --- Monte Carlo
     M("kernels", "kernels/sampling/pivots.py", "flat = wk * (e + r) + e * r",
       "flat = wk * (e + r)",

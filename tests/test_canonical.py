@@ -196,13 +196,14 @@ def blocks(units):
 def test_atoms_of_long_molecules_are_looked_at_a_few_times_each(make, monkeypatch):
     """However long the molecule is, though its ends are told to atoms between in many rounds."""
     looked, times = [], []
-    neighbourhood = canonical._Cells._neighbourhood
+    neighbourhoods = canonical._Cells._neighbourhoods
 
-    def counted(cells, atom, of):
-        looked.append(atom)
-        return neighbourhood(cells, atom, of)
+    def counted(cells, news):
+        atoms, sums = neighbourhoods(cells, news)
+        looked.extend(atoms)
+        return atoms, sums
 
-    monkeypatch.setattr(canonical._Cells, "_neighbourhood", counted)
+    monkeypatch.setattr(canonical._Cells, "_neighbourhoods", counted)
     for units in (50, 400):
         masses, bonds = make(units)
         looked.clear()

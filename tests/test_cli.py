@@ -247,7 +247,8 @@ def test_wrong_options_are_one_line_too(capsys, arguments):
 
 @pytest.mark.parametrize("command", cli.COMMANDS)
 def test_no_abbreviations_but_guesses(capsys, command):
-    flags = re.findall(r"^  (?:or )?(--[\w-]+)", cli.module(command).HELP, re.MULTILINE)
+    text = cli.parser(command).format_help()
+    flags = re.findall(r"^  (?:or )?(--[\w-]+)", text, re.MULTILINE)
     assert set(flags) < set(cli.parser(command).flags())
     for flag in flags:
         for typo in {flag[:-1], f"{flag}s"} - {*flags, "--"}:

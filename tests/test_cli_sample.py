@@ -9,24 +9,11 @@ import numpy as np
 import pytest
 
 import fixman as fx
-from fixman.cli import command
 
 SHORT = ["sample", "--beads", "5", "--size", "64", "--seed", "3"]
 DRAWN = SimpleNamespace(
     x=np.zeros((64, 5, 3)), log_weights=np.zeros(64), effective_size=64.0, method="exact"
 )
-
-
-@pytest.fixture
-def run(capsys, tmp_path, monkeypatch):
-    """Run the command in this process, in an empty folder: exit code, stdout, stderr."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments):
-        code = command.main([str(argument) for argument in arguments])
-        return code, *capsys.readouterr()
-
-    return run
 
 
 @pytest.fixture

@@ -24,19 +24,6 @@ from selection import quick
 SHORT = ["--beads", "5", "--dt", "0.02", "--steps", "40", "--every", "4", "--seed", "3"]
 
 
-@pytest.fixture
-def run(capsys, tmp_path, monkeypatch):
-    """Run the command in this process, in an empty folder: exit code, stdout, stderr."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments):
-        code = cli.main([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
-
-
 def test_the_example_of_the_help(run):
     code, out, err = run(
         *("simulate", "--beads", "50", "--hard", "length", "--ensemble", "stiff"),
@@ -214,7 +201,7 @@ def test_flows(asked):
         ("--method newton --extension 1", "--extension is for --method brownian"),
         ("--scheme liu", "--scheme is for --method brownian"),
         ("--method mc --leaps 3", "--leaps is for --method hmc"),
-        ("--ensemble mobility", "--ensemble mobility is for --method brownian"),
+        ("--ensemble mobility", "ensemble must be 'rigid' or 'stiff', got 'mobility'"),
         ("--sigma 2", "--sigma is for --wca or --lj"),
         ("--wca -1", "--wca: epsilon must be positive"),
         ("--torsion-potential 1,2,3,4,5,6,7", "--torsion-potential: at most 6 amplitudes, got 7"),
@@ -338,7 +325,10 @@ def test_rings(run):
         (["--hard", "length,angle", "--angle", "200"], "--angle is in degrees"),
         (["--hard", "length,angle", "--angle", "0"], "a straight angle cannot be hard in 3-D"),
         (["--hard", "length,angle", "--angle", "180"], "folded back cannot be hard in 3-D"),
-        (["--hard", "length,angle", "--angle", "0"], "hold such bends in line, --straight 0:1:2,1"),
+        (
+            ["--hard", "length,angle", "--angle", "0"],
+            "hold such bends in line, --straight [(0, 1, 2), (1",
+        ),
         (["--straight", "0:1"], "straight must be a list of bends"),
         (["--out", "nowhere/run"], "no such folder"),
         (["--out", "taken"], "is not a run: choose another name"),

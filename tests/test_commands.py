@@ -29,18 +29,6 @@ SHORTER = {  # words of examples
 
 
 @pytest.fixture
-def run(capsys, tmp_path, monkeypatch):
-    """Run a command in an empty folder: exit code, stdout, stderr."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments):
-        code = command.main([str(argument) for argument in arguments])
-        return code, *capsys.readouterr()
-
-    return run
-
-
-@pytest.fixture
 def panda(tmp_path):
     """Write an arm of seven revolute joints with a hand."""
     parts = [link("base")]
@@ -57,7 +45,7 @@ def panda(tmp_path):
 
 
 def examples(name):
-    text = command.module(name).HELP.partition("\nexample:\n")[2].replace("\\\n", " ")
+    text = command.module(name).__doc__.partition("\nexample:\n")[2].replace("\\\n", " ")
     return re.findall(r"^  fixman (.*)$", text, re.MULTILINE)
 
 
@@ -65,9 +53,9 @@ def examples(name):
 def test_helps_are_a_screen_with_an_example(name, run):
     code, out, err = run(name, "--help")
     assert (code, err) == (0, "")
-    assert out.startswith(f"usage: fixman {name}")
+    assert f"\n\nusage: fixman {name}" in out
     assert max(map(len, out.splitlines())) <= 90
-    assert len(out.splitlines()) <= 80
+    assert len(out.splitlines()) <= 60
     assert examples(name)
 
 
@@ -111,7 +99,7 @@ def given(*words):
     from fixman.cli import simulate
 
     words = (*words, "--steps", "1", "--out", "run")
-    return Parser("fixman simulate", simulate.HELP).parse_args(words)
+    return Parser("fixman simulate", simulate.__doc__).parse_args(words)
 
 
 @pytest.mark.parametrize(

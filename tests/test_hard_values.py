@@ -168,7 +168,9 @@ def test_lengths_that_do_not_fit_turn_bonds_as_little_as_can_be(rng):
     n = 1 + bonds.max()
     x = conformations(rng, n, bonds, 1)[None]
     meter = Meter(grouped(bonds, x, np.ones(n)), ("length",))
-    values = meter.hard_values(x)[0, 0] * (1.0 + 0.02 * rng.normal(size=meter.chain.hard.size))
+    values = meter.chain.hard_values(x)[0, 0] * (
+        1.0 + 0.02 * rng.normal(size=meter.chain.hard.size)
+    )
     i, j = meter.hard.joined.T
     steps = x[0, 0, j] - x[0, 0, i]
     incidence = np.zeros((len(i), n))
@@ -184,7 +186,7 @@ def test_the_beads_of_a_ring_that_cannot_be_closed_are_those_of_the_molecule(rng
     bonds = chain(0, 1, 2) + ring(3, 2) + chain(4, 5, 6) + ring(3, 6)
     x = conformations(rng, 9, bonds, 4)[:, None]
     meter = Meter(grouped(bonds, x, np.ones(9)), ("length",))
-    values = meter.hard_values(x)[0, 0]
+    values = meter.chain.hard_values(x)[0, 0]
     rows = [meter.chain.coordinates[row] for row in meter.chain.hard]
     values[[row.beads == (7, 8) for row in rows]] = 9.0
     with pytest.raises(fx.ConstraintSolveError, match=r"cannot all be met in") as info:

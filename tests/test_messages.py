@@ -18,9 +18,6 @@ END = closed.End(2, (1.0, 0.0, 0.0))
 FOUR_BAR = closed.Linkage(ARM, closed.Closure(closed.End(None, (2.0, 0.0, 0.0)), END, ("x", "y")))
 
 MESSAGES = [
-    (lambda: fx.Chain(10), TypeError,
-     "a Chain is made by Chain.linear(n), Chain.branched(parents), Chain.ring(n) or "
-     "Chain.from_bonds(n, bonds)"),
     (lambda: fx.Chain.linear(0), ValueError,
      "n must be at least 1, got 0"),
     (lambda: fx.Chain.linear(3, dim=4), ValueError,
@@ -49,7 +46,7 @@ MESSAGES = [
     (lambda: fx.Chain.from_json("{}"), ValueError,
      "text is not a chain written by Chain.to_json: KeyError('fixman_chain')"),
     (lambda: CHAIN.internal(X[:3]), ValueError,
-     "x must have shape (..., 5, 3), got (3, 3); the chain has 5 beads, the array 3"),
+     "x must have shape (..., 5, 3), got (3, 3)"),
     (lambda: CHAIN.internal(np.full((5, 3), np.nan)), fx.FrameError,
      "x is nan at bead 0: every value must be finite"),
     (lambda: CHAIN.cartesian(np.ones(3)), ValueError,
@@ -72,7 +69,7 @@ MESSAGES = [
     (lambda: fx.Partition(CHAIN, X).solve(np.ones(CHAIN.soft.size), method="qr"), ValueError,
      "method must be 'fused' or 'lu', got 'qr'"),
     (lambda: fx.forward_dynamics(CHAIN, X, V[:4]), ValueError,
-     "v must have shape (..., 5, 3), got (4, 3); the chain has 5 beads, the array 4"),
+     "v must have shape (..., 5, 3), got (4, 3)"),
     (lambda: fx.forward_dynamics(CHAIN, X, V, torque=np.ones(2)), ValueError,
      "torque must have shape (..., 11), got (2,)"),
     (lambda: fx.project(CHAIN, X, [1.0, 1.0, -1.0, 1.0]), fx.FrameError,
@@ -110,7 +107,7 @@ MESSAGES = [
     (lambda: fx.simulate(CHAIN, X, fx.Langevin(0.02), 2.5), TypeError,
      "steps must be an integer, got 2.5"),
     (lambda: fx.simulate(CHAIN, X, fx.Langevin(0.02), 10, every=3), ValueError,
-     "steps must be a multiple of every, so that a run can be extended: got 10 and 3; 9 is one"),
+     "steps must be a multiple of every, so that a run can be extended: got 10 and 3"),
     (lambda: fx.simulate(CHAIN, X, fx.Langevin(0.02), 10, out=""), ValueError,
      "out must be the name of a file or folder, got ''"),
     (lambda: fx.simulate(CHAIN, X, fx.Newton(0.02), 10), ValueError,

@@ -173,8 +173,8 @@ class Later(Quartic):
 @pytest.mark.parametrize(
     ("found", "got"),
     [
-        (np.zeros(3), r"an array of shape \(3,\)"),
-        (np.zeros(1), r"an array of shape \(1,\)"),
+        (np.zeros(3), r"array\(\[0\., 0\., 0\.\]\)"),
+        (np.zeros(1), r"array\(\[0\.\]\)"),
         (None, "None"),
         ("a", "'a'"),
         ("1.0", "'1.0'"),

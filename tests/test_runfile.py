@@ -357,6 +357,20 @@ def test_a_file_that_is_moved_or_removed_is_told(tmp_path, deed):
         assert same(fx.load_run(path), start(None, rng=8))
 
 
+def test_a_file_that_is_replaced_is_told_whatever_sqlite_says_of_it(path):
+    """The journals of both files have one name, so that the first one to end may remove both."""
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = sqlite3.SQLITE_IOERR_DELETE_NOENT
+    file = path.stat()
+    for deed, message in ((Path.exists, "cannot write"), (replace, "was moved, removed or")):
+        deed(path)
+        with (
+            pytest.raises(fx.RunStorageError, match=message),
+            runfile.explained(path, writing=True, file=file),
+        ):
+            raise error
+
+
 # --- ends ---------------------------------------------------------------------------------------
 
 
@@ -613,54 +627,13 @@ def test_only_the_blocks_that_are_asked_for_are_read(path, monkeypatch):
     monkeypatch.setattr(runfile.Contents, "block", counting)
     run, x = fx.load_run(path), start(None).x
     assert read == []
-    for cut, blocks in ((np.s_[7:9], [6]), (np.s_[8:11, 1], [6, 9]), (np.s_[-1, ..., :2], [18])):
-        assert np.array_equal(run.x[cut], x[cut])
+    for cut, blocks in ((np.s_[7:9], [6]), (np.s_[8:11], [6, 9]), (np.s_[-1:], [18])):
+        assert np.array_equal(run[cut].x, x[cut])
         assert read == [(first, "x") for first in blocks]
         read.clear()
-    assert [np.array_equal(frame, x[k]) for k, frame in enumerate(run.x)] == [True] * 21
-    assert len(read) <= 8
-    read.clear()
     size = [float(block.v.max()) for block in run.blocks()]
     assert len(size) == 7
     assert read == [(first, "v") for first in range(0, 21, 3)]
-
-
-@pytest.mark.parametrize(
-    "act",
-    [
-        lambda x: x - x.mean(axis=2, keepdims=True),
-        lambda x: (2.0 * x + x) @ np.ones(3),
-        lambda x: -x >= np.asarray(x)[::-1],
-        lambda x: np.sqrt(np.square(x).sum(axis=-1)),
-        lambda x: np.concatenate([x, x[:2]]),
-        lambda x: np.add.reduce(x, axis=1),
-        lambda x: x[np.arange(21) % 2 == 0],
-        lambda x: x[3, :, [0, 2]],
-        lambda x: x[..., 0].T,
-        lambda x: np.array([x.ndim, len(x), x.size, *x.shape]),
-        lambda x: np.diff(x, axis=2),
-    ],
-)
-def test_frames_of_a_file_are_like_an_array(path, act):
-    assert np.array_equal(act(fx.load_run(path).x), act(start(None).x))
-
-
-def test_frames_of_a_file_are_not_changed(path):
-    x = fx.load_run(path).x
-    with pytest.raises(TypeError, match="NotImplemented"):
-        x += 1.0
-    with pytest.raises(TypeError, match="does not support item assignment"):
-        x[0] = 1.0
-    for number in (21, -22):
-        with pytest.raises(IndexError, match="out of range"):
-            x[number]
-
-
-def test_arrays_that_no_row_holds_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(runfile, "MOST", 100)
-    with pytest.raises(ValueError, match=r"arrays of up to 1e\+02 bytes, got 288: fewer replicas"):
-        start(tmp_path / "run")
-    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("stored", [False, True])
@@ -814,7 +787,7 @@ def test_a_stepper_may_reuse_its_arrays(tmp_path, monkeypatch):
 def test_an_older_block_costs_its_own_frames(path):
     spoil(path, "blocks", "first = 6 AND name = 'x'")
     run, whole = fx.load_run(path), start(None)
-    assert np.array_equal(run.x[9:], whole.x[9:])
+    assert np.array_equal(run[9:].x, whole.x[9:])
     message = r"damaged in frames 6 to 8: the checksum of x .*; those before 6 and from 9 on can"
     with pytest.raises(fx.RunFolderError, match=message):
         np.asarray(run.x)
@@ -848,7 +821,7 @@ def test_without_a_step_of_a_checkpoint_frames_can_be_read(path, sql):
     check = fx.check_run(path)
     assert check.readable == (range(21),)
     assert not check.resumable
-    with pytest.raises(fx.RunFolderError, match=r"no checkpoint.*cannot be resumed"):
+    with pytest.raises(fx.RunFolderError, match="cannot be resumed"):
         go_on(path, 60)
 
 
@@ -885,7 +858,6 @@ def test_no_row_is_believed(path, sql, message):
     [
         ("random", lambda a: a[:, :1], r"shape \(3, 1\), expected"),
         ("x", lambda a: a[:1], r"shape \(1, 4, 3\), expected"),
-        ("v", lambda a: a * np.nan, "not finite"),
         ("targets", lambda a: a[:, :2], r"shape \(3, 2\), expected"),
         ("step", lambda a: a * 0 + 10**18, "is of step 1000000000000000000"),
     ],
@@ -900,9 +872,8 @@ def test_no_checkpoint_is_believed(tmp_path, name, forged, message):
     assert same(run, start(None, 20, stepper))
 
 
-@pytest.mark.parametrize("forged", [lambda a: a[:2], lambda a: a * np.inf])
-def test_no_block_is_believed(path, forged):
-    change(path, "blocks", "first = 3", "x", forged)
+def test_no_block_is_believed(path):
+    change(path, "blocks", "first = 3", "x", lambda a: a[:2])
     with pytest.raises(fx.RunFolderError):
         np.asarray(fx.load_run(path).x)
 
@@ -944,7 +915,7 @@ def test_nothing_that_a_run_says_is_believed(path, entry, value):
 FORGED = [
     *({"history": history} for history in ([1], "abc", None)),
     *({"stepper": other} for other in (None, [1], {})),
-    *({"every": every} for every in (1, 5, 8)),
+    *({"every": every} for every in (1, 8)),
     {"versions": None},
     {"replicas": 1},
 ]
@@ -997,17 +968,6 @@ def test_no_checkpoint_of_rigid_bodies_is_believed(tmp_path, name, forged):
         fx.resume(path, 80, progress=False)
 
 
-@pytest.mark.parametrize("where", ["first = 3", "true"])
-@pytest.mark.parametrize(
-    "forged", [lambda a: a[:, :1], lambda a: a[..., :2], lambda a: a.astype(np.float32)]
-)
-def test_blocks_of_another_shape_or_type_are_refused(path, forged, where):
-    change(path, "blocks", where, "x", forged)
-    assert not fx.check_run(path).whole
-    with pytest.raises(fx.RunFolderError):
-        go_on(path, 60)
-
-
 def test_an_observable_that_changes_its_shape_spoils_no_file(tmp_path):
     calls = []
 
@@ -1031,7 +991,7 @@ def test_other_formats_and_edited_runs(path):
         fx.load_run(path)
 
 
-@pytest.mark.parametrize("name", ["np", "mean_with_error", "__loader__", "Histogram", "bind"])
+@pytest.mark.parametrize("name", ["np", "__loader__", "bind"])
 def test_observables_are_the_librarys_own_or_given(tmp_path, name):
     path = tmp_path / "run"
     start(path, observables=[fx.observables.end_to_end])
@@ -1059,10 +1019,9 @@ def test_what_is_no_run(tmp_path):
             with pytest.raises(fx.RunFolderError, match=f"{name} is not a run"):
                 read(tmp_path / name)
         assert not fx.check_run(tmp_path / name).whole
-        with pytest.raises(FileExistsError, match="is not a run: choose another name"):
-            start(tmp_path / name)
-        with pytest.raises(fx.RunFolderError, match="is not a run: it is not overwritten"):
-            start(tmp_path / name, overwrite=True)
+        for overwrite in (False, True):
+            with pytest.raises(FileExistsError, match="is not a run: choose another name"):
+                start(tmp_path / name, overwrite=overwrite)
     assert (tmp_path / "text").read_text() == "years of work"
     (tmp_path / "empty").touch()
     with pytest.raises(fx.RunFolderError, match="it is empty"):

@@ -270,13 +270,13 @@ def test_observables_of_the_library_are_found_again(tmp_path):
         ([first_bond, first_bond], ValueError, "one name"),
         ({"a": lambda chain, x: x.sum()}, ValueError, r"must give numbers \(9, \.\.\.\)"),
         ({"a": lambda chain, x: ["text"] * 9}, ValueError, "must give numbers"),
-        ({"a": lambda chain, x: [[1], [1, 2]]}, ValueError, "must give numbers"),
+        ({"a": lambda chain, x: [[1], [1, 2]]}, TypeError, "observable a must be an array"),
         ({"a": lambda x: x}, TypeError, r"function of \(chain, x\) or \(chain, v\), got \(x\)"),
-        ({"a": lambda chain, vel: vel}, TypeError, "called x to get positions, v to get"),
+        ({"a": lambda chain, vel: vel}, TypeError, "x are positions, v velocities"),
         ({"a": lambda chain, X: X}, TypeError, r"got \(chain, X\)"),
         ({"a": np.add}, TypeError, "must be a function"),
         ([observables.structure_factor], TypeError, "missing 1 required"),
-        ([observables.persistence_length], ValueError, "must give numbers"),
+        ([observables.persistence_length], TypeError, "must be an array"),
     ],
 )
 def test_observables_that_cannot_be(given, error, message):
@@ -330,8 +330,8 @@ def test_about_a_thousand_frames_by_default(steps, every):
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"steps": 61}, ValueError, "multiple of every.*got 61 and 4; 60 is one"),
-        ({"steps": 3}, ValueError, "got 3 and 4; 4 is one"),
+        ({"steps": 61}, ValueError, "multiple of every.*got 61 and 4"),
+        ({"steps": 3}, ValueError, "got 3 and 4"),
         ({"steps": 60.5}, TypeError, "steps must be an integer, got 60.5"),
         ({"steps": 2**62, "every": 1}, MemoryError, "frames of .* replicas of 6 beads"),
         ({"v0": [[1.0, 2.0], [3.0]]}, TypeError, "v0 must be an array.*different lengths"),

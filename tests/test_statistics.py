@@ -8,7 +8,7 @@ from scipy.signal import lfilter
 
 from fixman._common.statistics import (
     Independence,
-    _autocovariance,
+    autocovariance,
     effective_size,
     independence,
     standard_error,
@@ -58,7 +58,7 @@ def test_copies_that_are_stuck_count_as_one_each():
 def test_the_end_of_a_series_does_not_meet_its_start():
     series = np.random.default_rng(2).normal(size=(64, 2))
     sums = [(series[lag:] * series[: 64 - lag]).sum() for lag in range(64)]
-    np.testing.assert_allclose(_autocovariance(series), sums, atol=1e-12)
+    np.testing.assert_allclose(autocovariance(series), sums, atol=1e-12)
 
 
 def test_series_of_independent_values():

@@ -52,7 +52,6 @@ CHAIN = fx.Chain.linear(5, hard=("length", "angle"))
 X = np.random.default_rng(5).normal(size=(5, 3))
 V = np.zeros((5, 3))
 FRAMES = np.stack([X, 1.1 * X, 0.9 * X, X + 1.0])
-PART = fx.Partition(CHAIN, X)
 SOFT, HARD, ALL = CHAIN.soft.size, CHAIN.hard.size, CHAIN.n * CHAIN.dim
 BOUND = potentials.bind(CHAIN, potentials.Bending(1.0))
 ARM = fx.rigid.SerialChain.random(3, 1, joints=("revolute", "prismatic"))
@@ -74,8 +73,8 @@ CALLS = [
     ("x", X, lambda v: fx.velocity_terms(CHAIN, v, V)),
     ("v", V, lambda v: fx.velocity_terms(CHAIN, X, v)),
     ("x", X, lambda v: fx.Partition(CHAIN, v)),
-    ("b", np.ones(SOFT), PART.solve),
-    ("force", V, PART.tensions),
+    ("b", np.ones(SOFT), lambda v: fx.Partition(CHAIN, X).solve(v)),
+    ("force", V, lambda v: fx.Partition(CHAIN, X).tensions(v)),
     ("x", X, lambda v: fx.forward_dynamics(CHAIN, v, V)),
     ("v", V, lambda v: fx.forward_dynamics(CHAIN, X, v)),
     ("torque", np.ones(SOFT), lambda v: fx.forward_dynamics(CHAIN, X, V, torque=v)),

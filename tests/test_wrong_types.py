@@ -435,14 +435,18 @@ def test_the_argument_is_named(name):
             assert "unexpected keyword" not in said, (key, kind)
 
 
+def solve(**given):
+    return fx.Partition(CHAIN, X).solve(**given)
+
+
 MORE = {
     "Brownian": (fx.Brownian, {"friction": 1.0, "ensemble": "stiff", "scheme": "liu"}),
     "MonteCarlo": (fx.MonteCarlo, {"ensemble": "stiff", "burn_in": 0}),
     "HybridMonteCarlo": (fx.HybridMonteCarlo, {"ensemble": "stiff", "leaps": 3}),
     "shear": (flows.shear, {"rate": 1.0, "dim": 3}),
-    "Partition.solve": (fx.Partition(CHAIN, X).solve, {"b": np.zeros(CHAIN.soft.size)}),
+    "Partition.solve": (solve, {"b": np.zeros(CHAIN.soft.size)}),
     "Partition.solve, method": (
-        fx.Partition(CHAIN, X).solve,
+        solve,
         {"method": "lu", "b": np.zeros(CHAIN.soft.size)},
     ),
     "Chain.linear, straight": (fx.Chain.linear, {"n": 4, "straight": ()}),
@@ -547,7 +551,7 @@ def test_a_stepper_is_not_its_time_step_nor_its_class():
 
 
 def test_a_chain_is_made_by_its_constructors_and_copied():
-    with pytest.raises(TypeError, match=r"made by Chain.linear\(n\), .*from_bonds"):
+    with pytest.raises(TypeError, match="missing 6 required"):
         fx.Chain(10)
     assert copy.copy(CHAIN) == copy.deepcopy(CHAIN) == CHAIN
     assert pickle.loads(pickle.dumps(CHAIN)) == CHAIN

@@ -22,11 +22,10 @@ _TO_NUMBERS = ("value_in_unit", "to_value", "magnitude")  # in openmm; unyt, ast
 _LARGEST = np.iinfo(np.int64).max
 
 
-def real(value: Any, tail: tuple[int, ...], name: str, what: str = "bead") -> Array:
+def real(value: Any, tail: tuple[int, ...], name: str) -> Array:
     """Coerce to a writeable C-contiguous float64 array of shape ``(..., *tail)``.
 
     Values are not looked at: kernels notice what is not finite, `require_finite` says where.
-    ``what`` names the first axis of ``tail`` in messages.
     """
     if (
         type(value) is np.ndarray
@@ -40,9 +39,7 @@ def real(value: Any, tail: tuple[int, ...], name: str, what: str = "bead") -> Ar
         raise TypeError(f"{name} must be real numbers, got dtype {array.dtype}")
     if array.shape[array.ndim - len(tail) :] != tail or array.ndim < len(tail):
         expected = ", ".join(["...", *map(str, tail)])
-        raise ValueError(
-            f"{name} must have shape ({expected}), got {array.shape}" + _hint(array, tail, what)
-        )
+        raise ValueError(f"{name} must have shape ({expected}), got {array.shape}")
     # Kernels are compiled for writeable arrays only, so a read-only one is copied.
     with np.errstate(over="ignore"):  # a long double beyond float64 becomes inf, and is refused
         return np.require(array, np.float64, ["C", "A", "W"])
@@ -59,15 +56,6 @@ def taken(value: Any, name: str, what: str = "an array") -> NDArray[Any]:
         own = isinstance(value, (list, tuple)) and isinstance(error, ValueError)
         why = "rows of different lengths" if own else f"{type(error).__name__}: {error}"
         raise TypeError(f"{name} must be {what}, got {value!r:.80} ({why})") from error
-
-
-def _hint(array: NDArray[Any], tail: tuple[int, ...], what: str) -> str:
-    if len(tail) == 2 and array.shape[-2:] == tail[::-1]:
-        return f"; the last two axes are ({what}, component), is it transposed?"
-    if len(tail) == 2 and array.ndim >= 2 and array.shape[-1] == tail[1]:
-        many = "bodies" if what == "body" else f"{what}s"
-        return f"; the chain has {tail[0]} {many}, the array {array.shape[-2]}"
-    return ""
 
 
 def common_lead(*leads: Lead) -> Lead:
@@ -140,10 +128,7 @@ def series(value: Any, tail: tuple[int, ...], name: str, axes: int = 0) -> Array
 
 
 def refuse_units(value: Any, name: str) -> None:
-    """Refuse quantities of openmm, pint, unyt, astropy and the like, and lists of them.
-
-    NumPy would take their numbers and drop the unit, whichever that is.
-    """
+    """Refuse quantities of openmm, pint, unyt, astropy and the like: NumPy would drop the unit."""
     if type(value) is np.ndarray and value.dtype.kind != "O":
         return
     while isinstance(value, (list, tuple)) and value:
@@ -153,13 +138,10 @@ def refuse_units(value: Any, name: str) -> None:
     unit = getattr(value, "units", getattr(value, "unit", None))
     if unit is None or not any(hasattr(value, word) for word in _TO_NUMBERS):
         return
-    kelvin = name == "kT" and str(unit).lower() in TEMPERATURES
-    raise TypeError(
-        f"{name} carries a unit ({unit}), and fixman has no units: give numbers in one consistent "
-        "set; with OpenMM nm, ps, dalton and kJ/mol"
-        + "; kT is an energy, k_B·T: fixman.io.openmm.kT(T)"
-        * kelvin
-    )
+    text = "give numbers in one consistent set; with OpenMM nm, ps, dalton and kJ/mol"
+    if name == "kT" and str(unit).lower() in TEMPERATURES:
+        text += "; kT is an energy, k_B·T: fixman.io.openmm.kT(T)"
+    raise TypeError(f"{name} carries a unit ({unit}), and fixman has no units: {text}")
 
 
 def number(value: Any, name: str) -> float:
@@ -169,10 +151,9 @@ def number(value: Any, name: str) -> float:
     array = taken(value, name, "one number")
     if array.ndim or array.dtype.kind not in "fiu":
         raise TypeError(f"{name} must be one number, got {value!r:.80}")
-    found = float(array)
-    if not math.isfinite(found):
+    if not math.isfinite(array):
         raise ValueError(f"{name} must be finite, got {value!r:.80}")
-    return found
+    return float(array)
 
 
 def positive(value: Any, name: str) -> float:
@@ -182,9 +163,8 @@ def positive(value: Any, name: str) -> float:
     except ValueError:
         found = math.nan
     if not 1e-100 <= found <= 1e100:
-        raise ValueError(
-            f"{name} must be positive, in a unit that keeps it within 1e±100, got {value!r:.80}"
-        )
+        text = "must be positive, in a unit that keeps it within 1e±100"
+        raise ValueError(f"{name} {text}, got {value!r:.80}")
     return found
 
 
@@ -267,11 +247,10 @@ def generator(rng: Any) -> np.random.Generator:
 
 def seeds(rng: np.random.Generator, count: int) -> list[np.random.SeedSequence]:
     """Spawn seeds of independent streams."""
-    parent: Any = rng.bit_generator.seed_seq
-    if not hasattr(parent, "spawn"):
+    parent = rng.bit_generator.seed_seq
+    if not isinstance(parent, np.random.SeedSequence):
         raise TypeError("rng must have been seeded by a SeedSequence, from which streams spawn")
-    answer: list[np.random.SeedSequence] = parent.spawn(count)
-    return answer
+    return parent.spawn(count)
 
 
 def masses(value: Any, n: int) -> Array:

@@ -14,9 +14,10 @@ OVERWRITE = "overwrite it (overwrite=True)"
 
 @contextlib.contextmanager
 def new_file(path: str | os.PathLike[str], overwrite: bool = False) -> Iterator[Path]:
-    """Give a temporary name to write to, and rename it at the end; for formats of others."""
+    """Give a temporary name to write to, and rename it at the end; a link stays a link."""
     path, overwrite = arrays.path(path, "path"), arrays.flag(overwrite, "overwrite")
-    if os.path.lexists(path) and not overwrite:
+    path = path.resolve() if path.is_symlink() else path
+    if path.exists() and not overwrite:
         raise FileExistsError(f"{path} exists: choose another name, or {OVERWRITE}")
     if path.is_dir():
         raise IsADirectoryError(f"a folder, not a file: {path}")

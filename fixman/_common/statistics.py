@@ -11,14 +11,6 @@ from scipy.special import fdtrc
 from fixman._common import arrays
 from fixman._common.arrays import Array
 
-__all__ = [
-    "Independence",
-    "effective_size",
-    "independence",
-    "standard_error",
-    "statistical_inefficiency",
-]
-
 # The window reaches 5 correlation times.  It leaves out e⁻⁵ of an exponential decay; noise inside
 # it grows as its root (Sokal 1997).
 WINDOW = 5.0
@@ -48,29 +40,17 @@ def independence(series: ArrayLike) -> Independence:
 
         var(mean) = σ² g/N + s² g_m/frames,    s² = (B − W)/copies,
 
-    W the variance inside frames, B copies times the variance between the means of frames (the
-    one-way analysis of variance; s²/(s² + W) is the intraclass correlation), and g_m the
-    inefficiency of the series of these means.  B counts as far as it exceeds chance by its own
-    standard deviation.  A line through the means is one sample: s² g_m/frames is at least the
-    variance that it explains, less four times what chance does.  g is Sokal's, see
-    `statistical_inefficiency`; below 50 g frames that of an autoregression through the correlation
-    at lag 1, freed from its bias in short series (Kendall 1954), if this is larger: few frames
-    count as one where they may be.
+    W the variance inside frames, B copies times the variance between the means of frames (one-way
+    analysis of variance), and g_m the inefficiency of the series of these means.  B counts as far
+    as it exceeds chance by its own standard deviation.  A line through the means is one sample:
+    s² g_m/frames is at least the variance that it explains, less four times what chance does.  g is
+    Sokal's, see `statistical_inefficiency`; below 50 g frames that of an autoregression through the
+    correlation at lag 1, freed from its bias in short series (Kendall 1954), if this is larger.
 
-    Parameters
-    ----------
-    series : (frames, ...)
-        Axes as in `statistical_inefficiency`.
-
-    Returns
-    -------
-    Independence
-        The size lies between 1 and N, which it is where nothing varies.
-
-    Notes
-    -----
-    O(frames ln frames) a copy.  The tests are F tests at `SIGNIFICANT`, with degrees of freedom
-    over g, since chains that move slowly differ less from frame to frame.
+    The series is (frames, ...), as in `statistical_inefficiency`.  The size lies between 1 and N,
+    which it is where nothing varies.  O(frames ln frames) a copy.  Tests are F tests at
+    `SIGNIFICANT`, with degrees of freedom over g, since chains that move slowly differ less from
+    frame to frame.
     """
     values = _series(series)
     (frames, copies), total = values.shape, values.size
@@ -116,35 +96,20 @@ def statistical_inefficiency(series: ArrayLike) -> float:
     The mean of all T has the variance of that of T/g independent frames.  The sum ends at the first
     lag of at least 5 correlation times g/2 (Sokal's self-consistent window).
 
-    Parameters
-    ----------
-    series : (frames, ...)
-        Axis 0 is time in equal steps, the others are independent copies of one process.
-
-    Returns
-    -------
-    float
-        From 1, also where nothing varies, to the number of frames, where nothing moves.
-        Processes that overshoot, which have g < 1, count as uncorrelated.
-
-    Raises
-    ------
-    ValueError
-        If the series is empty or has values that are not finite.
-
-    Notes
-    -----
-    O(T ln T) a copy.  Copies share one mean and one autocovariance, so that copies stuck in
-    different places count as one each.  Below about 50 g frames the answer is too small; where the
-    window does not close at all it is the largest of the partial sums.
+    Axis 0 of the series (frames, ...) is time in equal steps, the others are independent copies of
+    one process, with one mean and one autocovariance: copies stuck in different places count as
+    one each.  g is from 1, also where nothing varies or processes overshoot, to the number of
+    frames, where nothing moves; below about 50 g frames it is too small; where the window does not
+    close it is the largest of the partial sums.  O(T ln T) a copy.  ValueError if the series is
+    empty or has values that are not finite.
     """
     values = _series(series)
     if (values == values[0, 0]).all():
         return 1.0
-    return _window(_autocovariance(_about_mean(values)[0]))
+    return _window(autocovariance(_about_mean(values)[0]))
 
 
-def _autocovariance(scaled: Array) -> Array:
+def autocovariance(scaled: Array) -> Array:
     """Sum products over all T − t pairs and all copies, for every lag t; values are about 0."""
     frames = scaled.shape[0]
     padded = 1 << (2 * frames - 1).bit_length()  # so that the end does not meet the start
@@ -170,7 +135,7 @@ def _inefficiency(scaled: Array) -> float:
     frames, total = scaled.shape[0], scaled.size
     if frames == 1:
         return 1.0
-    covariance = _autocovariance(scaled)
+    covariance = autocovariance(scaled)
     g = _window(covariance)
     if frames >= LONG * g:
         return g
@@ -225,12 +190,8 @@ def standard_error(series: ArrayLike) -> float:
     """Return the standard error of the mean of a correlated series (frames, ...).
 
     √(C₀/(n − 1)) for values of variance C₀ about their mean that are worth n independent ones,
-    see `independence`.  Zero where nothing varies.
-
-    Raises
-    ------
-    ValueError
-        If there is only one value, and as `statistical_inefficiency` does.
+    see `independence`; zero where nothing varies.  ValueError if there is only one value, and as
+    `statistical_inefficiency` does.
     """
     values = _series(series)
     if values.size < 2:
@@ -246,13 +207,8 @@ def standard_error(series: ArrayLike) -> float:
 def effective_size(log_weights: ArrayLike) -> float:
     """Return Kish's effective number of samples, (Σ w)²/Σ w², from ln w of any shape.
 
-    Between 1 and the number of weights; a common factor of the weights is of no consequence.
-    −inf is a weight of zero.
-
-    Raises
-    ------
-    ValueError
-        If there is no weight above zero, or one is NaN or +inf.
+    Between 1 and the number of weights.  −inf is a weight of zero.  ValueError if there is no
+    weight above zero, or one is NaN or +inf.
     """
     logs = arrays.real(log_weights, (), "log_weights").ravel()
     if not logs.size:

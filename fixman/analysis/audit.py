@@ -1,9 +1,8 @@
 """Does constraining these coordinates change my ensemble? ½ ln det H^bb over all samples.
 
 Constraining hard coordinates samples ρ_rigid; the limit of equally stiff springs in them is
-ρ_stiff = ρ_rigid (det H^bb)^(-1/2). Only the variation of ½ ln det H^bb from sample to sample
-matters: its standard deviation in kT, the spread, bounds to first order what changes, since an
-average ⟨A⟩ moves by −cov(A, ½ ln det H^bb), at most the spread times the standard deviation of A.
+ρ_stiff = ρ_rigid (det H^bb)^(-1/2). The standard deviation of ½ ln det H^bb in kT, the spread,
+bounds to first order what changes: an average ⟨A⟩ moves by −cov(A, ½ ln det H^bb).
 
 Samples of a flexible molecule, set onto the constraints, stand for the stiff ensemble, and samples
 of a run with constraints, taken as they are, for the rigid one. Weights lead to the other.
@@ -38,15 +37,15 @@ class GroupReport:
     """½ ln det H^bb of every frame and chain of one group, and what follows from it.
 
     half_logdet (frames, chains) in kT; scatter tells how much the hard coordinates vary in the
-    samples as they were read. sizes are the squared end-to-end distance (of linear chains) and
-    radius of gyration, weighted with the masses, of every frame and chain, and a fingerprint by
-    which copies are known; counts, if asked for, the histograms of their soft angles and torsions.
-    ensemble is the one that the samples are taken for.
+    samples as read. sizes (frames, chains) are the squared end-to-end distance (of linear chains)
+    and radius of gyration, weighted with the masses, and a fingerprint by which copies are known;
+    counts, if asked for, histograms of soft angles and torsions. The samples are taken for those of
+    ensemble.
     """
 
     chain: Chain
     half_logdet: Array = field(repr=False)
-    scatter: Scatter | None = None
+    scatter: Scatter = field(default_factory=Scatter)
     name: str = ""
     ensemble: Ensemble = "stiff"
     sizes: Mapping[str, Array] = field(default_factory=dict, repr=False)
@@ -118,8 +117,7 @@ class GroupReport:
     @property
     def contradicted(self) -> bool:
         """Whether samples taken for rigid vary in what they would have to hold."""
-        known = self.scatter
-        return self.ensemble == "rigid" and known is not None and known.held < known.rows
+        return self.ensemble == "rigid" and self.scatter.held < self.scatter.rows
 
     @property
     def conclusive(self) -> bool:
@@ -144,9 +142,8 @@ class GroupReport:
         }
 
     def densities(self, kind: Literal["angles", "torsions"]) -> dict[Ensemble, Array] | None:
-        """Distribution of the soft angles or torsions in each ensemble, per radian.
+        """Distribution of the soft angles or torsions in each ensemble, per radian, if counted.
 
-        Between the edges of `samples`; None where there are none, or none were counted.
         The reweighted one is left out where the samples are too few.
         """
         counts = self.counts.get(kind)
@@ -182,7 +179,7 @@ class GroupReport:
             "independent_samples": self.independent,
             "distinct_samples": self.distinct,
             "drift_kT": self.independence.drift,
-            "scatter": self.scatter._asdict() if self.scatter else None,
+            "scatter": self.scatter._asdict(),
             "means": {} if self.contradicted else {k: m.as_dict() for k, m in self.means.items()},
             "verdict": self.verdict,
         }
@@ -220,8 +217,8 @@ class AuditReport:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """The notes, and what the samples of each group give away."""
-        return (*self.notes, *(note for group in self.groups for note in group.notes))
+        """What the samples of each group give away, and the notes."""
+        return (*(note for group in self.groups for note in group.notes), *self.notes)
 
     @property
     def log_weights(self) -> Array:
@@ -268,14 +265,13 @@ def audit(
 
     The hard coordinates are first set to their pooled means, as constraining them would; `as_is`
     skips that. Hard bends that are straight, but for thermal swings, are held straight, and
-    dependent rows are left out, which is noted. `hard` are kinds, "torsional" or "h-bonds", as in
-    `Chain.from_bonds`; `groups` is what `read_chains` returns, or groups of x (frames, chains, n,
-    3) and masses (n,), in memory. `histograms` counts soft angles and torsions as well, and `notes`
-    join the report's own. O(n) per sample. `MetricAnalysis` does the same from a trajectory, frame
-    by frame, in parallel, and leaves out frames that cannot be measured while they are few.
+    dependent rows are left out, which is noted. `hard` are words as in `Chain.from_bonds`; `groups`
+    is what `read_chains` returns, or groups of x (frames, chains, n, 3) and masses (n,).
+    `histograms` counts soft angles and torsions as well, and `notes` join the report's own. O(n) a
+    sample. `MetricAnalysis` does the same from a trajectory, frame by frame and in parallel.
 
-    Raises ValueError where no group has a hard coordinate, a group has no samples, or groups have
-    different numbers of frames, and what `Chain`, `logdet` and `project` raise.
+    ValueError where no group has a hard coordinate, a group has no samples, or groups have
+    different numbers of frames; and what `Chain`, `logdet` and `project` raise.
     """
     names = samples.hard_names(hard)
     if isinstance(groups, ChainData):
@@ -283,11 +279,8 @@ def audit(
     else:
         frames = np.arange(max((len(group.x) for group in groups), default=0))
     checked = [_checked(group, number, frames) for number, group in enumerate(groups)]
-    found, remarks = samples.meters(
-        checked,
-        hard,
-        looks=[samples.thinned(group.x)[samples.evenly(len(frames))] for group in checked],
-    )
+    looks = [samples.thinned(group.x)[samples.evenly(len(frames))] for group in checked]
+    found, remarks = samples.meters(checked, hard, looks=looks)
     reports = [_measured(meter, frames, as_is, histograms) for meter in found]
     return AuditReport(names, as_is, tuple(reports), (*notes, *remarks))
 
@@ -305,7 +298,6 @@ def _measured(meter: Meter, frames: Indices, as_is: bool, histograms: bool) -> G
 def _by_block(
     x: Array, frames: Indices, act: Callable[[Array], dict[str, npt.NDArray[Any]]]
 ) -> dict[str, npt.NDArray[Any]]:
-    """Let `act` loose on x (frames, chains, n, 3), block by block."""
     size = max(1, BLOCK // (x.shape[1] * x.shape[2]))
     parts = []
     for first in range(0, len(x), size):
@@ -315,13 +307,10 @@ def _by_block(
 
 
 def _checked(group: ChainGroup, number: int, frames: Indices) -> ChainGroup:
-    """Refuse what no later step could explain: shapes, no samples, NaN, coincident neighbours."""
     x = arrays.real(group.x, (np.size(group.masses), 3), f"x of group {number}")
     if x.ndim != 4 or not x.size:
-        raise ValueError(
-            f"x of group {number} must have shape (frames, chains, n, 3) with at least one of each"
-            f", got {x.shape}"
-        )
+        shape = "(frames, chains, n, 3) with at least one of each"
+        raise ValueError(f"x of group {number} must have shape {shape}, got {x.shape}")
     if len(x) != len(frames):
         raise ValueError(f"the groups have different numbers of frames: {len(x)}, {len(frames)}")
     with samples.numbered(frames):

@@ -23,8 +23,7 @@ SAME_SIZE = 1e-5  # relative to the mean
 class Share(NamedTuple):
     """The share that reweighting would leave of the samples of a rigid run, between 0 and 1.
 
-    error is its standard error. Where fewer than 20 independent samples decide, enough is False and
-    the error means nothing.
+    Where fewer than 20 independent samples decide, enough is False and the error means nothing.
     """
 
     value: float
@@ -52,9 +51,8 @@ class Share(NamedTuple):
 class EnsembleMean:
     """The average of one observable in both ensembles: pairs of a value and its standard error.
 
-    stiff and rigid are the averages, change is rigid less stiff. size is the number of independent
-    samples that the reweighted average is worth. Below 20 the numbers tell nothing, and enough is
-    False.
+    change is rigid less stiff, size how many independent samples the reweighted average is worth.
+    Below 20 the numbers tell nothing, and enough is False.
     """
 
     stiff: tuple[float, float]
@@ -70,10 +68,10 @@ class EnsembleMean:
     def as_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON; None for numbers from too few."""
         numbers = {"stiff": self.stiff, "rigid": self.rigid, "change": self.change}
-        found: dict[str, Any] = dict.fromkeys(numbers)
-        if self.enough:
-            found = {name: {"value": a, "error": b} for name, (a, b) in numbers.items()}
-        return found | {"effective_size": self.size}
+        return {"effective_size": self.size} | {
+            name: {"value": a, "error": b} if self.enough else None
+            for name, (a, b) in numbers.items()
+        }
 
 
 def share_left(half_logdet: Floats, ensemble: Ensemble) -> Share:
@@ -109,11 +107,11 @@ def spread_error(half_logdet: Floats) -> float:
 
 
 def _error(influence: Floats) -> float:
-    """Return the standard error of a number, from what each sample adds to it, right on average.
+    """Find the error of a number from what each sample adds to it, right on average.
 
-    Variances that are found in n independent samples scatter, by (κ − 1)/n of their square for
-    values of kurtosis κ, and by 2 `WINDOW`/n more where their correlation in time was found in the
-    same frames (Sokal 1997). The mean of their root is too small by an eighth of that.
+    Variances found in n independent samples scatter by (κ − 1)/n of their square, κ the kurtosis,
+    and by 2 `WINDOW`/n more where their correlation in time was found in the same frames (Sokal
+    1997). The mean of their root is too small by an eighth of that.
     """
     found = independence(influence).size
     about = influence - np.mean(influence)
@@ -135,8 +133,7 @@ def average(
 ) -> EnsembleMean:
     """Average `values` (frames, chains), of one ensemble, in both; `differ` samples are distinct.
 
-    The errors are those of means of series: the influence of each sample on an average, and on the
-    difference of the two.
+    The errors are those of series: each sample's influence on an average or a difference.
     """
     weights = weights_to_other(half_logdet, ensemble)
     samples, reweighted = _influence(values, np.ones(1), root), _influence(values, weights, root)

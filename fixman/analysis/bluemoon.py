@@ -38,7 +38,8 @@ from scipy.interpolate import CubicSpline
 
 from fixman._common import arrays, statistics
 from fixman._common.arrays import Array
-from fixman.chains import hard_sets, redundancy, straight_bends
+from fixman.analysis.samples import soft_rows
+from fixman.chains import hard_sets, redundancy
 from fixman.chains.chain import Chain, require_chain
 from fixman.chains.coordinates import FORMULAS, STRAIGHT, Coordinate, Index
 from fixman.errors import SingularConstraintError
@@ -51,16 +52,9 @@ from fixman.sampling import random_walks
 from fixman.simulation.observables import Mean, mean_with_error
 
 __all__ = [
-    "FreeEnergy",
-    "MeanForce",
-    "Metric",
-    "bring",
-    "free_energy",
-    "from_multipliers",
-    "hold",
-    "mean_force",
-    "metric",
-]
+    "FreeEnergy", "MeanForce", "Metric",
+    "bring", "free_energy", "from_multipliers", "hold", "mean_force", "metric",
+]  # fmt: skip
 
 Ensemble = Literal["rigid", "stiff"]
 Gradient = Callable[[Array], ArrayLike]
@@ -105,8 +99,8 @@ def hold(chain: Chain, coordinate: Named) -> Chain:
 
     The chain is the model: what it holds is held in the free energy as well.  ξ is a kind and its
     beads: "length" (i, j) of a bond; "distance" (i, j) of any two beads, which potentials do not
-    take for a bond; "angle" (i, j, k); "torsion" (i, j, k, l); and whatever else the guide "Kinds
-    of coordinate" lists.  SingularConstraintError if ξ depends on what is hard already.
+    take for a bond; "angle" (i, j, k); "torsion" (i, j, k, l); or another kind of coordinate.
+    SingularConstraintError if ξ depends on what is hard already.
     """
     require_chain(chain)
     row, place = _named(chain, coordinate)
@@ -114,16 +108,14 @@ def hold(chain: Chain, coordinate: Named) -> Chain:
         raise _one_value(row, "the other hard coordinates")
     if place is None:
         if row.kind == "length":
-            raise ValueError(
-                f"{row} is no bond of the tree or a hard one that closes a ring: hold ('distance', "
-                f"{row.beads}), which potentials do not take for a bond"
-            )
+            said = f"{row} is no bond of the tree or a hard one that closes a ring"
+            raise ValueError(f"{said}: hold ('distance', {row.beads})")
         before = sum(each.kind not in STRAIGHT for each in chain.extra)  # which are the last
         extra = (*chain.extra[:before], row, *chain.extra[before:])
         held = replace(chain, extra=extra, hard_mask=np.append(chain.hard_mask, True))
+    elif chain.hard_mask[place]:
+        raise ValueError(f"{row} is hard in this chain already")
     else:
-        if chain.hard_mask[place]:
-            raise ValueError(f"{row} is hard in this chain already")
         mask = chain.hard_mask.copy()
         mask[place] = True
         held = replace(chain, hard_mask=mask)
@@ -162,7 +154,7 @@ def _configurations(chain: Chain, x: ArrayLike, axes: int = 0) -> Array:
 
 
 def _place(rows: Sequence[Coordinate], row: Coordinate, dim: int) -> int | None:
-    """Place of a coordinate among some, whichever way round its beads are named."""
+    """Find a coordinate among some, whichever way round its beads are named."""
     names = [row.beads]
     for beads in names:  # which grow
         for order in KINDS[FORMULAS[NUMBERS[row.kind], dim - 2]].swaps:
@@ -229,7 +221,6 @@ def mean_force(
         In which ξ has one value.  Axis 0 is time, further leading axes are independent chains.
     coordinate : Coordinate or tuple
         As for `hold`.
-    kT : float
     potential, force : optional
         Potential of the run, as for steppers; or its forces, like x.
     ensemble : "rigid" or "stiff"
@@ -242,8 +233,7 @@ def mean_force(
     -------
     MeanForce
         P(ξ) is the density of ξ as such: of a free pair at distance r, A = U − 2 kT ln r.  The
-        error knows of correlations in time, those of the soft coordinates included that it
-        follows, but of no state that no frame is in.
+        error knows of correlations in time, but of no state that no frame is in.
 
     Raises
     ------
@@ -254,7 +244,7 @@ def mean_force(
 
     Notes
     -----
-    O(n) a frame.  No momenta are needed, nor their noise: their average is taken exactly.
+    O(n) a frame.  Momenta are not needed: their average is taken exactly.
     """
     x, kT = _configurations(chain, x, 1), arrays.positive(kT, "kT")
     sampled = ensemble if sampled is None else sampled
@@ -296,12 +286,12 @@ def metric(
         With ξ among its hard coordinates; for a function, without.  The others, whatever the other
         program holds besides, are counted in Z = 1 / ((H^cc)⁻¹)_ξξ.
     x : (..., n, dim)
-    coordinate : Coordinate or tuple, or a function
-        The first two as for `hold`.  A function gradient(x) returns ∂ξ/∂x (n, dim) of one
-        configuration (n, dim), not zero, nor along what is held; it is called thrice a frame.
+    coordinate : as for `hold`, or a function
+        It returns ∂ξ/∂x (n, dim) of one configuration (n, dim), not zero, nor along what is held,
+        and is called thrice a frame.
     step : float
-        For a function, how far the bead that moves most is moved to find G by differences, whose
-        error is of order step².
+        How far the bead that moves most is moved to find a function's G by differences, whose error
+        is of order step².
     """
     x, step = _configurations(chain, x), arrays.positive(step, "step")
     if callable(coordinate):
@@ -318,15 +308,13 @@ def from_multipliers(
     """Mean force ⟨Z^(−½) (λ + kT G)⟩ / ⟨Z^(−½)⟩ from another program's multipliers.
 
     ``multipliers`` (frames, ...) are λ, of forces +λ ∂ξ/∂x, positive where the constraint pushes ξ
-    up, at their velocities, as programs print them, or averaged over these.  Z and G are those of
-    `metric`, or one number; a distance between two beads has one Z and G = 0.  kT is in the unit of
-    energy of λ.
+    up, as programs print them.  Z and G are those of `metric`, or one number; a distance between
+    two beads has one Z and G = 0.  kT is in the unit of energy of λ.
     """
     lam, kT = arrays.series(multipliers, (), "multipliers", 1), arrays.positive(kT, "kT")
     Z, G = (arrays.series(value, (), name) for value, name in ((Z, "Z"), (G, "G")))
-    for array, name in ((Z, "Z"), (G, "G")):
-        if array.shape not in ((), lam.shape):
-            raise ValueError(f"{name} must be one number or have the shape of the multipliers")
+    if not {Z.shape, G.shape} <= {(), lam.shape}:
+        raise ValueError("Z and G must be one number or have the shape of the multipliers")
     if not (Z >= 1e-100).all():
         raise ValueError(f"Z must be positive, got {Z.min():.3g}")
     Z, G = np.broadcast_to(Z, lam.shape), np.broadcast_to(G, lam.shape)
@@ -337,11 +325,8 @@ def from_multipliers(
 
 def _inner(chain: Chain, x: Array) -> tuple[Index, Array]:
     """Soft coordinates of the shape, and their values (frames, copies, rows)."""
-    rows, straight = chain.layout.rows, straight_bends.Lines(chain.straight)
-    soft = ~(chain.hard_mask | rows.external)
-    soft[straight_bends.over(straight, rows, chain.n * chain.dim)] = False
-    places = np.flatnonzero(soft)
-    values, bad = rows.take(places).values(x)
+    places = soft_rows(chain)
+    values, bad = chain.layout.rows.take(places).values(x)
     if bad >= 0:  # a torsion about bonds that happen to be in line
         places = places[:0]
     copies = len(values) // len(x)
@@ -349,12 +334,11 @@ def _inner(chain: Chain, x: Array) -> tuple[Index, Array]:
 
 
 def _mean_of(series: Array, log_weights: Array, values: Array, turns: Array) -> Mean:
-    """Mean, and an error that knows of slow motion.
+    """Mean, and an error that knows of slow motion, which fast noise hides.
 
-    Fast noise hides that a small part of a series is slow: the window of its correlation time
-    closes too soon.  So the part that follows a soft coordinate, its sine and cosine where it
-    ``turns``, and the rest have errors of their own, which add up in squares; and each is the
-    largest of those of means over blocks (Flyvbjerg & Petersen 1989).
+    The part that follows a soft coordinate, its sine and cosine where it ``turns``, and the rest
+    have errors of their own, which add up in squares; and each is the largest of those of means
+    over blocks (Flyvbjerg & Petersen 1989).
     """
     mean = mean_with_error(series, log_weights=log_weights)
     weights = np.exp(log_weights - log_weights.max())
@@ -400,20 +384,17 @@ def _differences(chain: Chain, x: Array, gradient: Gradient, step: float) -> Met
     still = np.zeros_like(x)
 
     def moved(at: Array) -> tuple[Array, Array]:
-        frames = at.reshape(-1, chain.n, chain.dim)
-        g = np.empty_like(frames)
-        for frame, one in enumerate(frames):
-            g[frame] = arrays.real(gradient(one.copy()), (chain.n, chain.dim), "gradient(x)")
-        push: Array = g.reshape(at.shape)
-        arrays.require_finite(push, (chain.n, chain.dim), "gradient(x)")
+        shape = (chain.n, chain.dim)
+        frames = at.reshape(-1, *shape)
+        g = [arrays.real(gradient(one.copy()), shape, "gradient(x)") for one in frames]
+        push: Array = np.array(g).reshape(at.shape)
+        arrays.require_finite(push, shape, "gradient(x)")
         u = forward_dynamics(chain, at, still, force=push).acceleration
         return u, (push * u).sum(axis=(-2, -1))
 
     u, Z = moved(x)
     if not (Z > 0.0).all():
-        raise ValueError(
-            "gradient(x) vanishes in some frame, but for what is hard: ξ cannot change there"
-        )
+        raise ValueError("gradient(x) vanishes in some frame, but for what is hard")
     way = step / np.sqrt((u * u).sum(axis=-1).max(axis=-1))
     shift = way[..., None, None] * u
     slope = (moved(x + shift)[1] - moved(x - shift)[1]) / (2.0 * way)
@@ -434,21 +415,16 @@ def _require_held(chain: Chain, x: Array, k: int) -> None:
     wrong = varies > VARIES * np.where(rows.trait("radians"), 1.0, lengths)
     if wrong.any():
         row = k if wrong[k] else int(np.argmax(wrong))
-        raise ValueError(
-            f"{rows[row]} varies by {varies[row]:.3g} over the frames: they are of a run that does "
-            "not hold it"
-        )
-
-
-# --- integrals -----------------------------------------------------------------------------------
+        said = "over the frames: they are of a run that does not hold it"
+        raise ValueError(f"{rows[row]} varies by {varies[row]:.3g} {said}")
 
 
 def free_energy(xi: ArrayLike, forces: Sequence[Sequence[Any]]) -> FreeEnergy:
     """Integrate mean forces to A(ξ) − A(ξ₀), by a cubic spline through them.
 
     ``xi`` (m,) ascends; ``forces`` are m of MeanForce, or pairs of a value and its error, which are
-    independent.  The spline is linear in them, so that errors are exact; what it smooths over, of
-    order spacing⁴, is not among them.  A difference has the variance C_ii + C_jj − 2 C_ij.
+    independent.  The spline is linear in them, so that errors are exact but for what it smooths
+    over, of order spacing⁴.  A difference has the variance C_ii + C_jj − 2 C_ij.
     """
     xi = arrays.series(xi, (), "xi", 1)
     if xi.ndim > 1 or xi.size < 2 or not (np.diff(xi) > 0.0).all():
@@ -456,9 +432,8 @@ def free_energy(xi: ArrayLike, forces: Sequence[Sequence[Any]]) -> FreeEnergy:
     try:
         listed = [tuple(force[:2]) for force in forces]
     except (TypeError, IndexError):
-        raise TypeError(
-            f"forces must be a list of MeanForce, or of (value, error), got {forces!r:.80}"
-        ) from None
+        said = "forces must be a list of MeanForce, or of (value, error)"
+        raise TypeError(f"{said}, got {forces!r:.80}") from None
     value, error = arrays.series(listed, (xi.size, 2), "forces").T
     if (error < 0.0).any():
         raise ValueError(f"errors of mean forces cannot be negative, got {error.min():g}")

@@ -9,11 +9,11 @@ not be found to be equal; different ones never are, since masses and bonds are c
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 from scipy.sparse import csgraph
 
 from fixman.chains import topology
@@ -21,30 +21,18 @@ from fixman.chains import topology
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 Mask = npt.NDArray[np.bool_]
+Codes = npt.NDArray[np.uint64]
 
 
 def pool(masses: Floats, marks: Mask, bonds: Indices) -> tuple[Indices, Indices]:
     """Tell kinds of molecules apart, and order the atoms of each kind alike.
 
-    Parameters
-    ----------
-    masses, marks : (molecules, n)
-        Numbers by which atoms are told apart.
-    bonds : (molecules, m, 2)
-        Pairs of 0 … n − 1, each once; every molecule is connected.
-
-    Returns
-    -------
-    kinds : (molecules,)
-        Numbers from 0, in the order of the first molecules.
-    order : (molecules, n)
-        Atoms from the centre of each molecule outwards, breadth first, heavy ones before light.
-
-    Notes
-    -----
-    Two molecules are of one kind where masses, marks and bonds are the same in these orders.
-    O(n log n) a molecule, and O(n log n) more each time that rings which look alike are singled out
-    one after another.  Molecules that are the same already are looked at once.
+    masses and marks (molecules, n) tell atoms apart; bonds (molecules, m, 2), pairs of 0 … n − 1,
+    each once, connect them.  Returns the kinds (molecules,), numbers from 0 in the order of the
+    first molecules, and orders (molecules, n): atoms from the centre outwards, breadth first, heavy
+    ones before light.  Two molecules are of one kind where masses, marks and
+    bonds are the same in these orders.  O(n) a molecule, and more each time that rings which look
+    alike are singled out one after another; molecules that are the same are looked at once.
     """
     first, same = _alike(masses, marks, in_order(bonds))
     masses, marks, bonds = masses[first], marks[first], bonds[first]
@@ -73,58 +61,57 @@ def in_order(bonds: Indices) -> Indices:
 
 def _orders(masses: Floats, marks: Mask, bonds: Indices) -> Indices:
     count, n = masses.shape
-    molecule = np.arange(count * n) // n
-    first = n * np.arange(count)
+    molecule, first = np.repeat(np.arange(count), n), n * np.arange(count)
     pairs = (bonds + first[:, None, None]).reshape(-1, 2)
-    neighbours = _neighbours(pairs, count * n)
-    core = _core(neighbours)
-    kinds = np.stack([molecule, -masses.ravel(), marks.ravel()], axis=1)  # the heaviest first
-    rank = _Cells(neighbours, kinds, n).all_apart(core, pairs)
-    # With atoms renumbered by rank, those of rings first, a walk in the order of the numbers
+    graph = _neighbours(pairs, molecule.size)
+    core = _core(graph)
+    kinds = np.stack([-masses.ravel(), marks.ravel()], axis=1)  # the heaviest first
+    kind = np.unique(kinds, axis=0, return_inverse=True)[1].ravel()
+    cell = _Cells(graph, kind, n).all_apart(core, pairs)
+    # With atoms renumbered by cell, those of rings first, a walk in the order of the numbers
     # meets atoms that are alike as it pleases, and all others in one order.
-    walk = np.lexsort((rank, ~core, molecule))
-    walk = walk[_walk(_neighbours(np.argsort(walk)[pairs], count * n), first)[0]]
-    neighbours = _neighbours(np.argsort(walk)[pairs], count * n)
+    order = np.lexsort((cell, kind, ~core, molecule))
+    order = order[walk(np.argsort(order)[pairs], first, molecule)]
+    pairs = np.argsort(order)[pairs]
     # In the middle between an atom that is far from the first and the atom farthest from that.
-    _, steps = _walk(neighbours, first)
-    _, to_one = _walk(neighbours, first + steps.argmax(axis=1))
-    _, to_other = _walk(neighbours, first + to_one.argmax(axis=1))
+    graph = _neighbours(pairs, molecule.size)
+    to_one = _steps(graph, first + _steps(graph, first).argmax(axis=1))
+    to_other = _steps(graph, first + to_one.argmax(axis=1))
     centre = np.maximum(to_one, to_other).argmin(axis=1)
-    order: Indices = walk[_walk(neighbours, first + centre)[0]].reshape(count, n) % n
-    return order
+    answer: Indices = order[walk(pairs, first + centre, molecule)].reshape(count, n) % n
+    return answer
 
 
-def _neighbours(pairs: Indices, size: int) -> list[list[int]]:
-    """Neighbours of each atom, in the order of their numbers."""
+def walk(pairs: Indices, starts: Indices, molecule: Indices) -> Indices:
+    """Atoms breadth first from a start in each molecule, molecules (atoms,) by their numbers."""
+    size = len(molecule)  # one atom more is bonded to every start, so that all walk in step
+    more = np.stack([np.full_like(starts, size), starts], axis=1)
+    graph = _neighbours(np.concatenate([pairs, more]), size + 1)
+    found = csgraph.breadth_first_order(graph, size, return_predecessors=False)[1:]
+    return found[np.argsort(molecule[found], kind="stable")].astype(np.intp)
+
+
+def _neighbours(pairs: Indices, size: int) -> sparse.csr_array[Any, Any]:
+    """Neighbours of each atom, in the order of their numbers, as a matrix."""
     graph = topology.graph(size, np.concatenate([pairs, pairs[:, ::-1]]))
     graph.sort_indices()
-    others = graph.indices.tolist()
-    return [others[i:j] for i, j in pairwise(graph.indptr.tolist())]
+    return graph
 
 
-def _walk(neighbours: list[list[int]], starts: Indices) -> tuple[Indices, Indices]:
-    """Walk breadth first: atoms, molecule after molecule, and the steps to each (molecules, n)."""
-    walk: list[int] = []
-    steps = [-1] * len(neighbours)
-    for start in starts.tolist():
-        steps[start] = 0
-        queue = [start]
-        for atom in queue:
-            for other in neighbours[atom]:
-                if steps[other] < 0:
-                    steps[other] = steps[atom] + 1
-                    queue.append(other)
-        walk += queue
-    return np.array(walk), np.array(steps).reshape(len(starts), -1)
+def _steps(graph: sparse.csr_array[Any, Any], starts: Indices) -> Floats:
+    """Count the bonds from the start in each molecule to its atoms, (molecules, n)."""
+    steps: Floats = csgraph.dijkstra(graph, indices=starts, unweighted=True, min_only=True)
+    return steps.reshape(len(starts), -1)
 
 
-def _core(neighbours: list[list[int]]) -> Mask:
+def _core(graph: sparse.csr_array[Any, Any]) -> Mask:
     """Atoms on rings or between them: what is left when loose ends are cut off again and again."""
-    degree = [len(others) for others in neighbours]
+    others, first = graph.indices.tolist(), graph.indptr.tolist()
+    degree = np.diff(graph.indptr).tolist()
     ends = [atom for atom, number in enumerate(degree) if number == 1]
     for end in ends:
         degree[end] = 0
-        for other in neighbours[end]:
+        for other in others[first[end] : first[end + 1]]:
             degree[other] -= 1
             if degree[other] == 1:
                 ends.append(other)
@@ -132,103 +119,83 @@ def _core(neighbours: list[list[int]]) -> Mask:
 
 
 class _Cells:
-    """Cells of atoms that look alike, and their ranks: the numbers of atoms in cells before.
+    """Cells of atoms that look alike, by numbers that do not depend on the order of the atoms.
 
-    A neighbourhood is the sum of random codes of the neighbours' ranks within their molecule.  The
-    largest part of a cell that splits stays, and only neighbours of the others are looked at again:
-    an atom of n gets another cell at most log₂ n times.
+    A neighbourhood is the sum of random codes of the neighbours' cells.  A part of each cell that
+    splits keeps its number, and only neighbours of the others are looked at again.
     """
 
-    def __init__(self, neighbours: list[list[int]], kinds: Floats, n: int) -> None:
-        self.neighbours, self.n = neighbours, n
-        codes = np.random.default_rng(0).integers(2**64, size=n, dtype=np.uint64)
-        self.codes: list[int] = codes.tolist()
-        _, cell, sizes = np.unique(kinds, axis=0, return_inverse=True, return_counts=True)
-        self.cell: list[int] = cell.ravel().tolist()
-        self.before = self.cell.copy()  # the last round
-        self.rank: list[int] = (np.cumsum(sizes) - sizes).tolist()
-        self.code = [self.codes[rank % n] for rank in self.rank]
-        self.members: list[set[int]] = [set() for _ in self.rank]
-        for atom, own in enumerate(self.cell):
-            self.members[own].add(atom)
+    def __init__(self, graph: sparse.csr_array[Any, Any], kind: Indices, n: int) -> None:
+        self.others, self.first, self.n = graph.indices, graph.indptr[:-1], n
+        self.degree = np.diff(graph.indptr)
+        self.codes = np.random.default_rng(0).integers(2**64, size=n, dtype=np.uint64)
+        atoms = np.arange(kind.size)
+        self.cell = atoms // n * n  # a molecule has the n numbers from that of its first atom on
+        self.sizes = np.where(atoms % n == 0, n, 0)
+        self.used = np.ones(kind.size // n, dtype=np.intp)  # numbers of a molecule
+        self._split(atoms, kind.astype(np.uint64))
 
     def all_apart(self, core: Mask, pairs: Indices) -> Indices:
-        """Split cells until each atom of the core has one to itself; the ranks of all atoms."""
+        """Split cells until each atom of the core has one to itself; the cells of all atoms."""
         pairs = pairs[core[pairs].all(axis=1)]
-        news = list(range(len(self.cell)))
+        news = np.arange(self.cell.size)
         while True:
-            while news:
-                news = self._round(news)
-            rank: Indices = np.array(self.rank)[self.cell]
-            twins = np.flatnonzero(core & (np.bincount(rank)[rank] > 1))
+            while news.size:
+                news = self._split(*self._neighbourhoods(news))
+            twins = np.flatnonzero(core & (self.sizes[self.cell] > 1))
             if not twins.size:
-                return rank
-            for atom in _singled(twins, rank, pairs, self.n).tolist():
-                news += self._split(self.cell[atom], {0: [atom]}, 1)
+                return self.cell
+            atoms = _singled(twins, self.cell, pairs, self.n)
+            news = self._split(atoms, np.ones(atoms.size, dtype=np.uint64))
 
-    def _round(self, news: list[int]) -> list[int]:
-        """Split cells by neighbourhoods once, after news: atoms that are in other cells now."""
-        beside: dict[int, set[int]] = {}
-        for atom in news:
-            for other in self.neighbours[atom]:
-                beside.setdefault(self.cell[other], set()).add(other)
-        several = (item for item in beside.items() if len(self.members[item[0]]) > 1)
-        splits = [(cell, *self._parts(cell, atoms)) for cell, atoms in several]
-        for atom in news:
-            self.before[atom] = self.cell[atom]
-        return [new for split in splits for new in self._split(*split)]
+    def _neighbourhoods(self, news: Indices) -> tuple[Indices, Codes]:
+        """Find the neighbours of atoms in new cells, and the sums of these cells' codes."""
+        degree = self.degree[news]
+        within = np.arange(degree.sum()) - np.repeat(np.cumsum(degree) - degree, degree)
+        others = self.others[np.repeat(self.first[news], degree) + within]
+        atoms, place = np.unique(others, return_inverse=True)
+        sums = np.zeros(atoms.size, dtype=np.uint64)
+        np.add.at(sums, place, np.repeat(self.codes[self.cell[news] % self.n], degree))
+        return atoms, sums
 
-    def _parts(self, cell: int, atoms: set[int]) -> tuple[dict[int, list[int]], int]:
-        """Sort atoms of a cell, those beside news, by neighbourhood, and find that of the rest.
-
-        The rest is looked at as well unless it is more than half.
-        """
-        rest = self._neighbourhood(next(iter(atoms)), self.before)
-        parts: dict[int, list[int]] = {}
-        for atom in atoms if 2 * len(atoms) < len(self.members[cell]) else self.members[cell]:
-            parts.setdefault(self._neighbourhood(atom, self.cell), []).append(atom)
-        return parts, rest
-
-    def _neighbourhood(self, atom: int, cell: list[int]) -> int:
-        codes: int = sum([self.code[cell[other]] for other in self.neighbours[atom]])
-        return codes % (1 << 64)
-
-    def _split(self, cell: int, parts: dict[int, list[int]], rest: int) -> list[int]:
-        """Split a cell into parts and the rest, in order; the atoms that are in other cells now."""
-        rank, sizes = self.rank[cell], {key: len(part) for key, part in parts.items()}
-        left = len(self.members[cell]) - sum(sizes.values())
-        if left:
-            sizes[rest] = sizes.get(rest, 0) + left
-        largest = rest if left else max(sizes, key=sizes.__getitem__)
-        news = []
-        for key in sorted(sizes):
-            if key == largest:
-                self.rank[cell], self.code[cell] = rank, self.codes[rank % self.n]
-            else:
-                for atom in parts[key]:
-                    self.cell[atom] = len(self.members)
-                self.members[cell].difference_update(parts[key])
-                self.members.append(set(parts[key]))
-                self.rank.append(rank)
-                self.code.append(self.codes[rank % self.n])
-                news += parts[key]
-            rank += sizes[key]
+    def _split(self, atoms: Indices, keys: Codes) -> Indices:
+        """Split cells by keys of some of their atoms from the rest; return those in new cells."""
+        by = np.lexsort((keys, self.cell[atoms]))
+        atoms, keys, cells = atoms[by], keys[by], self.cell[atoms[by]]
+        begins = np.append(True, (cells[1:] != cells[:-1]) | (keys[1:] != keys[:-1]))
+        part = np.cumsum(begins) - 1
+        counts, cells = np.bincount(part), cells[begins]
+        np.subtract.at(self.sizes, cells, counts)
+        # The rest keeps the number of a cell, or else the largest part.
+        by = np.lexsort((counts, cells))
+        largest = by[np.append(cells[1:] != cells[:-1], True)]
+        kept = largest[self.sizes[cells[largest]] == 0]
+        self.sizes[cells[kept]] = counts[kept]
+        moves = np.ones(counts.size, dtype=bool)
+        moves[kept] = False
+        counts, molecule = counts[moves], cells[moves] // self.n
+        within = np.arange(counts.size) - np.searchsorted(molecule, molecule)
+        numbers = molecule * self.n + self.used[molecule] + within
+        np.add.at(self.used, molecule, 1)
+        self.sizes[numbers] = counts
+        news: Indices = atoms[moves[part]]
+        self.cell[news] = np.repeat(numbers, counts)
         return news
 
 
-def _singled(twins: Indices, rank: Indices, pairs: Indices, n: int) -> Indices:
+def _singled(twins: Indices, cell: Indices, pairs: Indices, n: int) -> Indices:
     """Choose those of atoms that look alike that get ranks of their own: one in each molecule.
 
     Bonds that end in twins join them to regions.  A symmetry that exchanges twins of one region is
     one without what it does in others, so that each region may choose at once.
     """
-    twins = twins[np.argsort(rank[twins], kind="stable")]
+    twins = twins[np.argsort(cell[twins], kind="stable")]
     ends = pairs[np.isin(pairs, twins).any(axis=1)]
-    region = csgraph.connected_components(topology.graph(len(rank), ends), directed=False)[1][twins]
-    touched = np.unique(np.stack([rank[twins], region]), axis=1)[0]
-    within = np.bincount(touched)[rank[twins]] == 1
+    region = csgraph.connected_components(topology.graph(len(cell), ends), directed=False)[1][twins]
+    touched = np.unique(np.stack([cell[twins], region]), axis=1)[0]
+    within = np.bincount(touched)[cell[twins]] == 1
     molecule = twins // n
     free = within | ~np.isin(molecule, molecule[within])
-    group = np.where(within, region, len(rank) + molecule)[free]
+    group = np.where(within, region, len(cell) + molecule)[free]
     chosen: Indices = twins[free][np.unique(group, return_index=True)[1]]
     return chosen

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse.csgraph import breadth_first_order, connected_components
+from scipy.sparse.csgraph import connected_components
 
 from fixman.analysis import canonical
 from fixman.chains import hard_sets, topology
@@ -168,16 +168,10 @@ def _end_to_end(pairs: Indices, size: int) -> tuple[Indices, Indices]:
     count, label = connected_components(topology.graph(size, pairs), directed=False)
     ends = np.flatnonzero(np.bincount(pairs.ravel(), minlength=size) == 1)
     starts = ends[np.unique(label[ends], return_index=True)[1]]
-    # Breadth first from one virtual atom bonded to every start walks all chains in step, end to
-    # end; a stable sort by chain then puts them one after the other.
-    root = np.column_stack([np.full(len(starts), size), starts])
-    rooted = topology.graph(size + 1, np.concatenate([pairs, root]))
-    walk = breadth_first_order(rooted, size, directed=False, return_predecessors=False)[1:]
     start_of = np.full(count, -1, dtype=np.intp)
     start_of[label[starts]] = starts
-    chain = start_of[label[walk]]
-    order = walk[np.argsort(chain, kind="stable")].astype(np.intp)
-    return order, np.unique(chain, return_counts=True)[1].astype(np.intp)
+    order = canonical.walk(pairs, starts, start_of[label])
+    return order, np.unique(start_of[label[order]], return_counts=True)[1].astype(np.intp)
 
 
 def _pool_linear(beads: Indices, masses: Floats, marks: Mask) -> list[Indices]:

@@ -36,27 +36,19 @@ TURN = 2.0 * np.outer(_AXIS, _AXIS) / 6.0 - np.eye(3)
 class Pieces(NamedTuple):
     """Equal pieces of a molecule, tied by rows beyond its chart; beads from the root outwards.
 
-    beads (pieces, m) : beads of the molecule
-    chain : of one piece; its extra rows are the rows of the molecule's chart that name no other
-        bead, and then those beyond that chart
-    targets (pieces, hard rows) : places of its hard rows among those of the molecule
-    rows : its extra rows that are of the molecule's chart
-    places (pieces, rows) : their places in that chart
-    bonds (bonds, 2) : of its beads
-    lengths (pieces, bonds) : places of their lengths among the molecule's hard rows, −1 if soft
-    ends (m − 1, bonds) : −1 and 1 at the ends of each bond, without the first bead, the last first
-    factor : of ``ends @ ends.T``
+    The extra rows of the chain of a piece are those of the molecule's chart that name no other
+    bead, and then those beyond that chart.
     """
 
-    beads: Index
-    chain: Chain
-    targets: Index
-    rows: Rows
-    places: Index
-    bonds: Index
-    lengths: Index
-    ends: Any
-    factor: SparseFactor
+    beads: Index  # of the molecule (pieces, m)
+    chain: Chain  # of one piece
+    targets: Index  # places of its hard rows among those of the molecule (pieces, hard rows)
+    rows: Rows  # extra rows that are of the molecule's chart
+    places: Index  # their places in that chart (pieces, rows)
+    bonds: Index  # of its beads (bonds, 2)
+    lengths: Index  # their places among the molecule's hard rows, −1 if soft (pieces, bonds)
+    ends: Any  # −1 and 1 at the ends of each bond (m − 1, bonds), no first bead, the last first
+    factor: SparseFactor  # of ends @ ends.T
 
     def set(self, x: Floats, values: Floats) -> Floats:
         """Set hard values: shapes (frames, chains, pieces, m, 3), and from where they came.
@@ -79,12 +71,7 @@ class Pieces(NamedTuple):
 
 
 class HardValues:
-    """Sets the hard coordinates of molecules of one kind.
-
-    only_lengths : whether no other coordinate is hard
-    joined (n_hard, 2) : the beads of these lengths
-    pieces : one entry for each kind of piece
-    """
+    """Sets the hard coordinates of molecules of one kind."""
 
     def __init__(self, molecules: Molecules, chain: Chain) -> None:
         self._molecules, self._chain = molecules, chain
@@ -143,25 +130,14 @@ class HardValues:
             ) from error
 
 
-class _Kind(NamedTuple):
-    """Description that equal pieces share, in numbers of their own beads."""
-
-    parents: tuple[int, ...]
-    rows: tuple[Coordinate, ...]
-    hard: tuple[bool, ...]
-    bonds: tuple[tuple[int, ...], ...]
-    soft: tuple[bool, ...]  # one for each bond
-    masses: tuple[float, ...]
-
-
 def _pieces(molecules: Molecules, chain: Chain, hard: dict[Coordinate, int]) -> list[Pieces]:
-    """Find the pieces that rows beyond the chart tie together, equal ones in one entry."""
+    """Find what rows beyond the chart tie together, equal pieces in one entry."""
     tree = _Tree(chain, all(row.kind == "length" for row in hard))
     lengths = {frozenset(row.beads): k for row, k in hard.items() if row.kind == "length"}
     beyond = _by_first_bead([row.beads for row in chain.extra], chain.extra)
     bonds = topology.bonds(*molecules.tree).tolist()
     bonded = _by_first_bead(bonds, bonds)
-    found: dict[_Kind, list[tuple[list[int], ...]]] = {}
+    found: dict[tuple[Any, ...], list[tuple[list[int], ...]]] = {}
     for beads in tree.apart([tree.between(row.beads) for row in chain.extra]):
         own = {bead: k for k, bead in enumerate(beads)}
         places = tree.rows(beads)
@@ -169,7 +145,7 @@ def _pieces(molecules: Molecules, chain: Chain, hard: dict[Coordinate, int]) -> 
         rows += [r for b in beads for r in beyond.get(b, ()) if own.keys() >= set(r.beads)]
         pairs = [pair for b in beads for pair in bonded.get(b, ()) if own.keys() >= set(pair)]
         held = [lengths.get(frozenset(pair), -1) for pair in pairs]
-        kind = _Kind(
+        kind = (  # in numbers of its own beads
             tuple(own.get(tree.references[bead][0], -1) for bead in beads),
             tuple(Coordinate(row.kind, tuple(own[b] for b in row.beads)) for row in rows),
             tuple(row in hard for row in rows),
@@ -189,12 +165,13 @@ def _by_first_bead(beads: list[Any], rows: Sequence[Any]) -> dict[int, list[Any]
     return table
 
 
-def _alike(kind: _Kind, members: list[tuple[list[int], ...]]) -> Pieces:
-    m = len(kind.parents)
-    references = topology.references(np.array(kind.parents, dtype=np.int64), 3, False)
-    mask = np.concatenate([np.zeros(3 * m, dtype=bool), np.array(kind.hard, dtype=bool)])
-    chain = Chain(m, 3, "free", np.array(kind.masses), references, kind.rows, mask)
-    pairs = np.array(kind.bonds, dtype=np.int64)
+def _alike(kind: tuple[Any, ...], members: list[tuple[list[int], ...]]) -> Pieces:
+    parents, extra, hard, bonds, _, masses = kind
+    m = len(parents)
+    references = topology.references(np.array(parents, dtype=np.int64), 3, False)
+    mask = np.concatenate([np.zeros(3 * m, dtype=bool), np.array(hard, dtype=bool)])
+    chain = Chain(m, 3, "free", np.array(masses), references, extra, mask)
+    pairs = np.array(bonds, dtype=np.int64)
     signs, which = np.tile([-1.0, 1.0], len(pairs)), np.repeat(np.arange(len(pairs)), 2)
     ends = sparse.csr_array((signs, (pairs.ravel(), which)), shape=(m, len(pairs)))[:0:-1]
     beads, targets, places, lengths = (np.array(table) for table in zip(*members, strict=True))
@@ -204,8 +181,6 @@ def _alike(kind: _Kind, members: list[tuple[list[int], ...]]) -> Pieces:
 
 
 class _Tree:
-    """The chart of a molecule, and sets of beads in it."""
-
     def __init__(self, chain: Chain, only_lengths: bool) -> None:
         self.references = chain.references.tolist()
         self._rank = np.argsort(chain.layout.outwards).tolist()

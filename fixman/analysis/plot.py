@@ -29,6 +29,7 @@ except ImportError as error:
     raise ImportError('figures need matplotlib: pip install "fixman-chains[plot]"') from error
 
 from fixman._common import arrays
+from fixman.analysis.averages import Ensemble, other_ensemble, weights_to_other
 from fixman.chains.chain import Chain, require_chain
 
 if TYPE_CHECKING:
@@ -234,7 +235,7 @@ def ramachandran(ax: Axes, phi: npt.ArrayLike, psi: npt.ArrayLike, bins: int = 6
 def audit_histogram(
     ax: Axes,
     samples: Mapping[str, npt.ArrayLike],
-    ensemble: str = "rigid",
+    ensemble: Ensemble = "rigid",
     *,
     reweighted: Collection[str] | None = None,
 ) -> Axes:
@@ -244,23 +245,22 @@ def audit_histogram(
     the `reweighted` labels only, where given, and the legend says what was left out.
     """
     reweightable = samples.keys() if reweighted is None else set(reweighted)
-    sign = -1.0 if ensemble == "rigid" else 1.0
-    other = "stiff" if ensemble == "rigid" else "rigid"
     for number, (label, values) in enumerate(samples.items()):
         half = np.ravel(np.asarray(values, dtype=np.float64))
         deviation = half - np.mean(half)
-        weights = np.exp(sign * deviation - np.max(sign * deviation))
         edges = np.histogram_bin_edges(deviation, bins=min(50, max(5, int(np.sqrt(half.size)))))
         color = PALETTE[number % len(PALETTE)]
         plain, _ = np.histogram(deviation, edges, density=True)
-        weighted, _ = np.histogram(deviation, edges, density=True, weights=weights)
         more = "" if label in reweightable else ", too few to reweight"
         ax.stairs(plain, edges, color=color, label=f"{label}{more}")
         if label in reweightable:
+            weights = weights_to_other(deviation, ensemble)
+            weighted, _ = np.histogram(deviation, edges, density=True, weights=weights)
             ax.stairs(weighted, edges, color=color, linestyle="--")
     key = PALETTE[0] if len(samples) == 1 else "0.4"  # grey stands for every colour
     if reweightable:
-        ax.plot([], [], color=key, linestyle="--", label=f"reweighted to {other}")
+        label = f"reweighted to {other_ensemble(ensemble)}"
+        ax.plot([], [], color=key, linestyle="--", label=label)
     ax.set_xlabel(r"$\frac{1}{2}\ln\det H^{bb}$ − mean  (kT)")
     ax.set_ylabel("density  (1/kT)")
     _legend_above(ax)

@@ -29,7 +29,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fixman._common import arrays
+from fixman._common import arrays, statistics
 from fixman._common.arrays import Array
 from fixman.chains.chain import Chain, require_chain
 from fixman.mechanics.drift import MeanForces, mean_forces
@@ -40,36 +40,22 @@ from fixman.simulation.observables import Mean, mean_with_error
 from fixman.simulation.steppers import Brownian
 
 __all__ = [
-    "Relaxation",
-    "Shear",
-    "extensional_viscosity",
-    "giesekus_stress",
-    "instantaneous_viscosity",
-    "kramers_stress",
-    "relaxation_modulus",
-    "shear_functions",
-    "tensions",
-]
+    "Relaxation", "Shear",
+    "extensional_viscosity", "giesekus_stress", "instantaneous_viscosity", "kramers_stress",
+    "relaxation_modulus", "shear_functions", "tensions",
+]  # fmt: skip
 
 
 class Shear(NamedTuple):
-    """Functions of steady shear at one rate γ̇, each with its standard error, of one chain.
+    """Functions of steady shear at one rate γ̇, each with its standard error, of one chain."""
 
-    ``viscosity`` is η = σ_xy/γ̇; ``first`` and ``second`` are those of the normal stresses,
-    Ψ₁ = (σ_xx − σ_yy)/γ̇² and Ψ₂ = (σ_yy − σ_zz)/γ̇².  In the plane there is no second one, 0 ± 0.
-    """
-
-    viscosity: Mean
-    first: Mean
-    second: Mean
+    viscosity: Mean  # η = σ_xy/γ̇
+    first: Mean  # Ψ₁ = (σ_xx − σ_yy)/γ̇²
+    second: Mean  # Ψ₂ = (σ_yy − σ_zz)/γ̇²; 0 ± 0 in the plane
 
 
 class Relaxation(NamedTuple):
-    """Relaxation modulus G(t) and its integral up to t, with their standard errors, each (lags,).
-
-    The viscosity at rest is the integral where it no longer grows, and `instantaneous_viscosity`
-    besides.
-    """
+    """Relaxation modulus and its integral up to t, with their standard errors, each (lags,)."""
 
     times: Array
     modulus: Array
@@ -97,20 +83,15 @@ def giesekus_stress(
     stepper : Brownian
         That made the frames, or describes their solvent.
     times : (frames,), optional
-        ``run.times``: when the frames were, which are axis 0 of x.  The stress then has −½ dQ/dt by
-        differences between them, which only averages over many replicas tell.  Where the flow is a
-        function of time they have to be given, since the rest is not the stress there; frames must
-        be close, and a jump of the flow is smeared over those next to it.
+        ``run.times`` of the frames, axis 0 of x; needed where the flow is a function of time, or
+        there is none.  The stress then has −½ dQ/dt by differences between frames, which only
+        averages over many replicas tell; they must be close, and a jump of the flow is smeared over
+        those next to it.
 
     Returns
     -------
     ndarray (..., dim, dim)
         In units of energy, symmetric; O(n) a frame.
-
-    Raises
-    ------
-    ValueError
-        If ``times`` are missing for a flow that changes, or there is no flow and no ``times``.
     """
     x, zeta, times = _checked(chain, x, stepper, times, free=True)
     kappa = _gradients(chain, x, stepper, times)
@@ -135,18 +116,11 @@ def kramers_stress(
     """Stress of one chain from the forces on its beads, those of the rods averaged over the noise.
 
     −½ Σ_k (F_k y_kᵀ + y_k F_kᵀ) − kT [(n − 1) 1 − Σ_k (Bᵀ S B K)_kk], symmetric, (2), y = x − X.
-    The part that is proportional to the flow is there at once when it begins and gone when it ends.
 
     Parameters and result are those of `giesekus_stress`; only a flow that is a function of time
-    needs ``times``.  O(n) a frame for chains and trees of bounded degree and for each ring, some
+    needs ``times``.  SingularConstraintError if the hard coordinates cannot be held in some frame,
+    which is named.  O(n) a frame for chains and trees of bounded degree and for each ring, some
     60 ns a bead.
-
-    Raises
-    ------
-    SingularConstraintError
-        If the hard coordinates cannot be held in some frame, which is named.
-    ValueError
-        If ``times`` are missing for a flow that changes.
     """
     x, zeta, times = _checked(chain, x, stepper, times, free=True)
     found, solvent = _forces(chain, x, zeta, stepper, times)
@@ -191,9 +165,6 @@ def instantaneous_viscosity(chain: Chain, x: ArrayLike, stepper: Brownian) -> Ar
     return answer
 
 
-# --- functions of steady flow ---------------------------------------------------------------------
-
-
 def shear_functions(stress: ArrayLike, rate: float) -> Shear:
     """η, Ψ₁ and Ψ₂ of one chain from stresses (frames, ..., dim, dim) in steady shear κ_xy = γ̇.
 
@@ -222,9 +193,6 @@ def extensional_viscosity(stress: ArrayLike, rate: float) -> Mean:
     return mean_with_error((stress[..., 0, 0] - stress[..., 1, 1]) / _rate(rate))
 
 
-# --- relaxation -----------------------------------------------------------------------------------
-
-
 def relaxation_modulus(
     stress: ArrayLike, interval: float, *, kT: float = 1.0, lags: int | None = None
 ) -> Relaxation:
@@ -251,25 +219,19 @@ def relaxation_modulus(
     """
     stress = _stresses(stress)
     if stress.ndim != 4 or stress.shape[1] < 2:
-        raise ValueError(
-            "stress must be of two replicas or more, whose scatter is the error, (frames, replicas,"
-            f" dim, dim), got {stress.shape}"
-        )
+        said = "stress must be of two replicas or more, (frames, replicas, dim, dim)"
+        raise ValueError(f"{said}, got {stress.shape}")
     frames, replicas, dim, _ = stress.shape
     interval, kT = arrays.positive(interval, "interval"), arrays.positive(kT, "kT")
     size = (frames + 1) // 2 if lags is None else arrays.positive_int(lags, "lags")
     if size > frames:
         raise ValueError(f"lags must be at most the number of frames, {frames}, got {lags}")
     basis = np.array(_traceless(dim))
-    padded = 1 << (2 * frames - 1).bit_length()  # so that the end does not meet the start
-    pairs = (np.arange(frames, frames - size, -1) * ((dim + 2) * (dim - 1) * kT))[:, None]
     modulus = np.empty((size, replicas))
     for replica in range(replicas):  # one at a time bounds the memory
         parts = np.einsum("tab,mab->tm", stress[:, replica], basis)
-        spectrum = np.fft.rfft(parts, padded, axis=0)
-        power = (spectrum.real**2 + spectrum.imag**2).sum(axis=1)
-        modulus[:, replica] = np.fft.irfft(power, padded)[:size]
-    modulus /= pairs
+        modulus[:, replica] = statistics.autocovariance(parts)[:size]
+    modulus /= (np.arange(frames, frames - size, -1) * ((dim + 2) * (dim - 1) * kT))[:, None]
     growth = np.zeros_like(modulus)
     np.cumsum(0.5 * interval * (modulus[1:] + modulus[:-1]), axis=0, out=growth[1:])
     return Relaxation(interval * np.arange(size), *_over_replicas(modulus), *_over_replicas(growth))
@@ -332,32 +294,22 @@ def _checked(
     times: ArrayLike | None = None,
     free: bool = False,
 ) -> tuple[Array, Array, Array | None]:
-    """Return configurations, the friction of each bead (n,), and times."""
     require_chain(chain)
     if free and chain.base == "fixed":
-        raise ValueError(
-            "a stress is of free chains: what holds the base of this one pulls too; `tensions` are "
-            "of any chain"
-        )
+        raise ValueError("a stress is of free chains: what holds the base of this one pulls too")
     if not isinstance(stepper, Brownian):
-        raise TypeError(
-            "stepper must be the fixman.Brownian(dt, …) that made the frames, whose friction, flow "
-            f"and forces they have; got {stepper!r:.80}"
-        )
+        said = "stepper must be the fixman.Brownian(dt, …) that made the frames"
+        raise TypeError(f"{said}, got {stepper!r:.80}")
     x = arrays.series(x, (chain.n, chain.dim), "x")
     zeta = np.array(stepper.friction)
     if zeta.shape not in ((), (chain.n,)):
-        raise ValueError(
-            f"the stepper's friction must be one number or have shape ({chain.n},) for this chain, "
-            f"got {zeta.shape}"
-        )
+        said = f"the stepper's friction must be one number or have shape ({chain.n},)"
+        raise ValueError(f"{said}, got {zeta.shape}")
     if times is not None:
         times = arrays.series(times, (), "times", 1)
         if x.ndim < 3 or times.shape != x.shape[:1]:
-            raise ValueError(
-                "times must have shape (frames,) for x (frames, ..., n, dim), as run.times and "
-                f"run.x; got {times.shape} for {x.shape}"
-            )
+            said = "times must have shape (frames,) for x (frames, ..., n, dim)"
+            raise ValueError(f"{said}, got {times.shape} for {x.shape}")
     return x, np.broadcast_to(zeta, chain.n).copy(), times
 
 
@@ -383,9 +335,6 @@ def _gradients(chain: Chain, x: Array, stepper: Brownian, times: Array | None) -
         steady: Array = flows.table(flow, dim, range(1), stepper.dt)[0]
         return steady
     if times is None:
-        raise ValueError(
-            "times must be given, run.times of these frames: the stepper's flow is a function of "
-            "time"
-        )
+        raise ValueError("the stepper's flow is a function of time: give times, those of the run")
     kappa = flows.at_times(flow, dim, times.tolist())
     return kappa[(slice(None), *(None,) * (x.ndim - 3))]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,15 +15,11 @@ import numpy.typing as npt
 
 from fixman.analysis.groups import Indices, Molecules, counted
 from fixman.analysis.hard_values import HardValues
-from fixman.chains import hard_sets, topology
+from fixman.chains import hard_sets, straight_bends, topology
+from fixman.chains.chain import Chain
 from fixman.chains.coordinates import Coordinate
-from fixman.chains.straight_bends import Lines
-from fixman.errors import (
-    ConstraintSolveError,
-    FrameError,
-    SingularConstraintError,
-    SingularCoordinateError,
-)
+from fixman.errors import ConstraintSolveError, FrameError
+from fixman.kernels.chain.rows import ANGLE, TORSION
 from fixman.mechanics.metric import logdet
 
 Floats = npt.NDArray[np.float64]
@@ -44,25 +39,16 @@ TORSION_EDGES = np.linspace(-np.pi, np.pi, 61)
 
 
 class Scatter(NamedTuple):
-    """How much the hard coordinates vary over all samples, before anything is set.
+    """How much the hard coordinates vary over all samples, before anything is set."""
 
-    held counts those of the `rows` that vary no more than rounding makes them, and turning the
-    torsions scattered over the circle; loosest names the coordinate that varies most, and by how
-    much.
-    """
-
-    rows: int
-    held: int
-    turning: int
-    loosest: str
+    rows: int = 0
+    held: int = 0  # vary no more than rounding makes them
+    turning: int = 0  # torsions that are scattered over the circle
+    loosest: str = ""  # which varies most, and by how much
 
 
 class Meter:
-    """Measures molecules of one kind: their `Chain`, and tables of what to look at.
-
-    ``hard`` sets hard values; ``soft_angles`` and ``soft_torsions`` are bends, and torsions about
-    bonds, that stay free.
-    """
+    """Measures molecules of one kind: their ``chain``, and what is soft in it."""
 
     def __init__(
         self, molecules: Molecules, hard: str | Sequence[str], straight: npt.ArrayLike = ()
@@ -72,24 +58,18 @@ class Meter:
         rows = chain.layout.hard_rows
         self._turns, self._straight = rows.trait("periodic"), rows.trait("straight")
         self.hard = HardValues(molecules, chain)
-        soft = [chain.coordinates[row] for row in chain.soft if row < 3 * chain.n]
-        held = Lines(chain.straight)
-        soft = [row for row in soft if row not in chain.redundant and not held.spoil(row.beads)]
-        self.soft_angles = _inside(soft, "angle")
+        soft = soft_rows(chain)
+        soft = soft[soft < 3 * chain.n]
+        kinds, table = chain.layout.rows.kinds[soft], chain.layout.rows
+        self.soft_angles = table.take(soft[kinds == ANGLE])
+        torsions = table.take(soft[kinds == TORSION])
         # The torsions of siblings place branches instead of following bonds.
-        torsions = _inside(soft, "torsion")
-        follow = topology.along(_table(torsions, 4), molecules.pairs)
-        self.soft_torsions = tuple(compress(torsions, follow))
-
-    def hard_values(self, x: Floats) -> Floats:
-        """Values of the hard coordinates (..., n_hard)."""
-        if self.hard.only_lengths:
-            return _norms(x, self.hard.joined)
-        return self.chain.hard_values(x)
+        follow = topology.along(torsions.columns.astype(np.int64), molecules.pairs)
+        self.soft_torsions = torsions.take(np.flatnonzero(follow))
 
     def sums(self, x: Floats) -> dict[str, Numbers]:
-        """Sum over the chains of a frame: hard values, squares, and e^{iφ} of the torsions."""
-        q = self.hard_values(x)
+        """Sum hard values, their squares, and e^{iφ} of torsions over the chains of a frame."""
+        q = self.chain.hard_values(x)
         answer: dict[str, Numbers] = {"plain": np.sum(q, axis=1), "squares": np.sum(q**2, axis=1)}
         if np.any(self._turns):
             answer["turning"] = np.sum(np.exp(1j * q[..., self._turns]), axis=1)
@@ -133,9 +113,8 @@ class Meter:
     ) -> dict[str, Numbers]:
         """Return what frames x (frames, chains, n, 3) contribute to an audit.
 
-        Sizes, angles and the fingerprint are those of the configurations as they are; ½ ln det H^bb
-        is evaluated with the hard `values`. Setting angles along a chain moves its far end by much
-        more than they fluctuate, so that its size then would be that of another configuration.
+        ½ ln det H^bb is evaluated with the hard `values`, and all else as it is: setting angles
+        along a chain moves its far end by much more than they fluctuate.
         """
         masses = self.chain.masses / np.sum(self.chain.masses)
         about = x - np.einsum("...nd,n->...d", x, masses)[..., None, :]
@@ -146,9 +125,11 @@ class Meter:
         if self.molecules.bonds is None:
             answer["square_end_to_end"] = np.sum((x[..., -1, :] - x[..., 0, :]) ** 2, axis=-1)
         if histograms:
-            answer["angles"] = _counts(angles(x, _table(self.soft_angles, 3)), ANGLE_EDGES)
-            torsional = torsions(x, _table(self.soft_torsions, 4))
-            answer["torsions"] = _counts(torsional, TORSION_EDGES)
+            for name, rows, edges in (
+                ("angles", self.soft_angles, ANGLE_EDGES),
+                ("torsions", self.soft_torsions, TORSION_EDGES),
+            ):
+                answer[name] = _counts(rows.values(x)[0].reshape(*x.shape[:2], -1), edges)
         there = x if values is None else self.hard.set(x, values)
         answer["half_logdet"] = 0.5 * logdet(self.chain, there)
         return answer
@@ -162,8 +143,7 @@ def meters(
 ) -> tuple[list[Meter], list[str]]:
     """One meter for each kind of molecule that has a hard coordinate, and notes on the others.
 
-    ``name`` turns the index of an atom into what its owner calls it; ``looks`` are configurations
-    (..., n, 3) of each kind, in which bends that are straight are held as such.
+    ``name`` names atoms; bends that are straight in ``looks`` (..., n, 3) are held as such.
     """
     kinds = hard_names(hard)
     hard = hard_sets.named(hard)
@@ -214,20 +194,15 @@ def row_name(row: Coordinate, molecules: Molecules, name: Callable[[int], str] =
     return f"{row.kind}({', '.join(name(int(molecules.atoms[0, bead])) for bead in row.beads)})"
 
 
-def angles(x: Floats, beads: Indices) -> Floats:
-    """Bending angles (..., m) at beads (m, 3), 0 where three beads are in line."""
-    u = x[..., beads[:, 1], :] - x[..., beads[:, 0], :]
-    v = x[..., beads[:, 2], :] - x[..., beads[:, 1], :]
-    sine = np.linalg.norm(np.cross(u, v), axis=-1)
-    return np.asarray(np.arctan2(sine, np.sum(u * v, axis=-1)), dtype=np.float64)
-
-
-def torsions(x: Floats, beads: Indices) -> Floats:
-    """Torsion angles (..., m) of beads (m, 4), ±π for trans; 0 where there is none."""
-    u, v, w = (x[..., beads[:, k + 1], :] - x[..., beads[:, k], :] for k in range(3))
-    a, b = np.cross(u, v), np.cross(v, w)
-    sine = np.linalg.norm(v, axis=-1) * np.sum(u * b, axis=-1)
-    return np.asarray(np.arctan2(sine, np.sum(a * b, axis=-1)), dtype=np.float64)
+def soft_rows(chain: Chain) -> Indices:
+    """Places of the soft coordinates of the shape, but for what straight bends leave undefined."""
+    rows = chain.layout.rows
+    soft = ~(chain.hard_mask | rows.external)
+    lines = straight_bends.Lines(chain.straight)
+    soft[straight_bends.over(lines, rows, chain.n * chain.dim)] = False
+    redundant = set(chain.redundant)  # they follow from hard ones
+    places = [row for row in np.flatnonzero(soft).tolist() if rows[row] not in redundant]
+    return np.array(places, dtype=np.intp)
 
 
 def _fingerprint(about: Floats) -> Floats:
@@ -240,19 +215,6 @@ def _fingerprint(about: Floats) -> Floats:
     return np.asarray(np.sum(away**2, axis=-1))
 
 
-def _norms(x: Floats, pairs: Indices) -> Floats:
-    return np.asarray(np.linalg.norm(x[..., pairs[:, 1], :] - x[..., pairs[:, 0], :], axis=-1))
-
-
-def _inside(rows: Sequence[Coordinate], kind: str) -> tuple[Coordinate, ...]:
-    return tuple(row for row in rows if row.kind == kind and min(row.beads) >= 0)
-
-
-def _table(rows: Sequence[Coordinate], width: int) -> Indices:
-    beads = [row.beads for row in rows]
-    return np.array(beads, dtype=np.intp).reshape(-1, width)
-
-
 def _counts(values: Floats, edges: Floats) -> Numbers:
     """Histogram the last axis: (..., m) to (..., bins)."""
     bins = len(edges) - 1
@@ -262,24 +224,6 @@ def _counts(values: Floats, edges: Floats) -> Numbers:
     flat = (place.reshape(len(first), -1) + first[:, None]).ravel()
     counts = np.bincount(flat, minlength=bins * len(first)).astype(np.int32)
     return counts.reshape(*values.shape[:-1], bins)
-
-
-# --- frames that cannot be measured ---------------------------------------------------------------
-
-Lost = dict[int, Exception]  # by number of the frame, what makes it unusable
-
-UNUSABLE = (ConstraintSolveError, SingularConstraintError, SingularCoordinateError)
-MOST_UNUSABLE = 0.05  # fraction of frames; more mean that something is wrong with all
-
-
-def too_many(lost: int, frames: int) -> bool:
-    """Whether so many lost frames mean that something is wrong with all."""
-    return lost > MOST_UNUSABLE * frames
-
-
-def lost_note(lost: Lost, frames: int) -> str:
-    """Say how many frames were left out, and why the first was."""
-    return f"left out {len(lost)} of {counted(frames, 'frame')}; the first: {lost[min(lost)]}"
 
 
 @contextmanager

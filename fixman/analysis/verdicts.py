@@ -17,13 +17,10 @@ MANY = 0.9  # fraction of samples: where fewer differ, that is worth a note
 SHOWN_GROUPS, SHOWN_NOTES = 3, 10  # in the printed report
 SHOWN = 0.001  # smaller spreads are not told from rounding in the printed lines
 WITH_TORSIONS = 4  # beads: shorter chains have no torsion within
-READY = "for OpenMM: docs/openmm.md"
-
-# --- notes ----------------------------------------------------------------------------------------
 
 
 def notes(group: GroupReport) -> list[str]:
-    """Say what the samples of a group give away: constraints, copies, a drift."""
+    """Signs of constraints, copies or a drift in the samples of a group."""
     found = [] if group.ensemble == "rigid" else _of_scatter(group)
     if group.constant:
         return found
@@ -41,9 +38,8 @@ def notes(group: GroupReport) -> list[str]:
 
 
 def _of_scatter(group: GroupReport) -> list[str]:
-    """Say where flexible samples look constrained."""
     scatter = group.scatter
-    if scatter is None or not scatter.held or group.samples < FEWEST_SAMPLES:
+    if not scatter.held or group.samples < FEWEST_SAMPLES:
         return []
     if scatter.held == scatter.rows:
         return [
@@ -52,12 +48,8 @@ def _of_scatter(group: GroupReport) -> list[str]:
         ]
     return [
         f"{scatter.held} of {scatter.rows} hard coordinates vary no more than rounding does: a "
-        "run with constraints on these is rigid in them, and counts as stiff only where an "
-        "audit of them alone, as-is, finds little"
+        "constrained run is rigid in these; audit them alone, as-is"
     ]
-
-
-# --- the verdict ----------------------------------------------------------------------------------
 
 
 def verdict(groups: Sequence[GroupReport]) -> str:
@@ -73,7 +65,7 @@ def verdict(groups: Sequence[GroupReport]) -> str:
     if worst.conclusive and not worst.constant and worst.independent < FEWEST_SAMPLES:
         worth = counted(max(1, int(worst.independent)), "independent sample")
         caveat = f"; but all are worth {worth}: a longer run may have another spread"
-    turning = sum(g.scatter.turning for g in groups if g.scatter and g.ensemble == "stiff")
+    turning = sum(group.scatter.turning for group in groups if group.ensemble == "stiff")
     if turning:
         caveat += (
             f"; but {counted(turning, 'hard torsion')} {'is' if turning == 1 else 'are'} scattered "
@@ -83,20 +75,19 @@ def verdict(groups: Sequence[GroupReport]) -> str:
 
 
 def _finding(group: GroupReport) -> str:
-    if group.contradicted and group.scatter:
+    if group.contradicted:
         return (
             "cannot tell: these samples are not of a run with these constraints "
             f"({group.scatter.loosest}); audit them without as-is, as those of a flexible run"
         )
     if group.constant:
-        pieces = (
-            "; if longer chains were expected, the selection fell into pieces: select the atoms "
-            "that join them too"
-        )
-        return (
+        found = (
             f"nothing can vary: every internal coordinate of a chain of {group.chain.n} beads is "
-            f"hard, so that the determinant is constant{pieces * (group.chain.n < WITH_TORSIONS)}"
+            "hard, so that the determinant is constant"
         )
+        if group.chain.n >= WITH_TORSIONS:
+            return found
+        return f"{found}; if longer chains were expected, the selection fell into pieces"
     if group.distinct < FEWEST_SAMPLES:
         return (
             f"cannot tell: {counted(group.samples, 'sample')}, {group.distinct} of them distinct: "
@@ -110,16 +101,13 @@ def _finding(group: GroupReport) -> str:
             "deviation between rigid and stiff"
         )
     word = "noticeable" if spread < LARGE else "large"
-    run = "this run"
-    if group.ensemble == "stiff":
-        run = "a flexible run needs no correction; one with these constraints"
+    flexible = "a flexible run needs no correction; one with these constraints"
+    run = flexible if group.ensemble == "stiff" else "this run"
     return (
-        f"{word}, {spread:.2g} kT between rigid and stiff: {run} needs weights (det H^bb)^(-1/2), "
-        f"which leave {group.share.percent} of its samples, or the Fixman potential ({READY})"
+        f"{word}, {spread:.2g} kT between rigid and stiff: {run} needs weights (det H^bb)^(-1/2) "
+        f"(fixman.reweight), which leave {group.share.percent} of its samples, or the Fixman "
+        "potential (for OpenMM: docs/openmm.md)"
     )
-
-
-# --- the report -----------------------------------------------------------------------------------
 
 
 def report(audited: AuditReport) -> str:
@@ -131,7 +119,7 @@ def report(audited: AuditReport) -> str:
         f"samples taken for {rigid if audited.as_is else stiff}",
     ]
     groups = audited.groups
-    # Those with most atoms, in their order.
+    # The kinds with most atoms, in the order of all.
     atoms = [group.chain.n * group.half_logdet.shape[1] for group in groups]
     first = sorted(range(len(groups)), key=lambda k: -atoms[k])[:SHOWN_GROUPS]
     for k in sorted(first):
@@ -145,10 +133,9 @@ def report(audited: AuditReport) -> str:
             f"and {counted(len(rest), 'kind')} more, {counted(molecules, 'molecule')}, spread up "
             f"to {max(group.spread for group in rest):.3f} kT; --json lists them all"
         )
-    remarks = [note for group in groups for note in group.notes] + list(audited.notes)
-    lines += [f"note: {note}" for note in remarks[:SHOWN_NOTES]]
-    if len(remarks) > SHOWN_NOTES:
-        lines.append(f"note: {len(remarks) - SHOWN_NOTES} more; --json lists them all")
+    lines += [f"note: {note}" for note in audited.remarks[:SHOWN_NOTES]]
+    if len(audited.remarks) > SHOWN_NOTES:
+        lines.append(f"note: {len(audited.remarks) - SHOWN_NOTES} more; --json lists them all")
     return "\n".join([*lines, f"verdict: {audited.verdict}"])
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import compress
-from typing import Any, Literal, Self, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,12 +25,7 @@ from fixman.kernels.chain.rows import KINDS, LENGTH
 
 Base = Literal["free", "fixed"]
 
-_FIELDS = 7  # a Chain has so many fields without a default
 BEAD_BYTES = 380  # that a chain in the plane takes while it is made; in space 565
-_CONSTRUCTORS = (
-    "a Chain is made by Chain.linear(n), Chain.branched(parents), Chain.ring(n) or "
-    "Chain.from_bonds(n, bonds)"
-)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -68,12 +63,6 @@ class Chain:
     hard_mask: NDArray[np.bool_]
     redundant: tuple[Coordinate, ...] = ()
 
-    def __new__(cls, *fields: Any, **named: Any) -> Self:
-        """Refuse what is not made by a constructor; copy, pickle and replace give every field."""
-        if len(fields) + len(named) < _FIELDS:
-            raise TypeError(_CONSTRUCTORS)
-        return super().__new__(cls)
-
     def __post_init__(self) -> None:
         for array in (self.masses, self.references, self.hard_mask):
             array.flags.writeable = False
@@ -93,9 +82,6 @@ class Chain:
 
         Parameters
         ----------
-        n : int
-            Beads; a fixed base point comes on top.
-        dim : 2 or 3
         base : "free" or "fixed"
             A fixed base is the point x₀ = 0; the first link's angle is then measured from e_x.
         masses : float or (n,)
@@ -107,9 +93,8 @@ class Chain:
             Bends that are held straight, as for `Chain.branched`.
         """
         n = _arrays.positive_int(n, "n", BEAD_BYTES)
-        _arrays.require_space(dim, base)
-        references = topology.references(np.arange(-1, n - 1), dim, base == "fixed")
-        return _assemble(references, _NO_BONDS, (), straight, base, masses, hard)
+        line = np.arange(-1, n - 1)
+        return _assemble(line, _NO_BONDS, dim, base, (), straight, masses, hard)
 
     @classmethod
     def branched(
@@ -132,8 +117,6 @@ class Chain:
         ----------
         parents : (n,)
             The bead that each bead hangs on, before it in number; parents[0] = −1 is the root.
-        dim, base, masses
-            As for `Chain.linear`.
         hard : kinds, bool mask over ``coordinates``, "torsional", "h-bonds" or "h-angles"
             "torsional": the bonds of each bead are one rigid body, and so are those of both ends of
             a bond that is not ``rotatable``.  "h-bonds": lengths to ``hydrogens``.  "h-angles":
@@ -161,11 +144,8 @@ class Chain:
         SingularConstraintError
             If extra rows depend on the other hard rows, unless these are dropped.
         """
-        table = topology.tree(parents)
-        _arrays.require_space(dim, base)
-        references = topology.references(table, dim, base == "fixed")
-        held = extra, straight, base, masses, hard, rotatable, hydrogens, drop_redundant
-        return _assemble(references, _NO_BONDS, *held)
+        held = extra, straight, masses, hard, rotatable, hydrogens, drop_redundant
+        return _assemble(topology.tree(parents), _NO_BONDS, dim, base, *held)
 
     @classmethod
     def ring(
@@ -188,10 +168,8 @@ class Chain:
         n = _arrays.positive_int(n, "n", BEAD_BYTES)
         if n < 3:
             raise ValueError(f"a ring has at least 3 beads, got {n}")
-        _arrays.require_space(dim, base)
-        references = topology.references(np.arange(-1, n - 1), dim, base == "fixed")
-        held = extra, straight, base, masses, hard, None, None, drop_redundant
-        return _assemble(references, np.array([[0, n - 1]]), *held)
+        held = extra, straight, masses, hard, None, None, drop_redundant
+        return _assemble(np.arange(-1, n - 1), np.array([[0, n - 1]]), dim, base, *held)
 
     @classmethod
     def from_bonds(
@@ -213,30 +191,16 @@ class Chain:
 
         A breadth-first tree from bead 0 gives the chart; bonds that it leaves out close rings and
         become extra rows where lengths are hard, with the angles at their ends where angles are,
-        and with the torsions there that "torsional" holds.
+        and with the torsions there that "torsional" holds.  The rings of rigid molecules have rows
+        that depend on the others.
 
-        Parameters
-        ----------
-        n : int
-        bonds : (bonds, 2)
-            Pairs of beads in any order.
-        dim, base, masses, hard, extra, straight, rotatable, hydrogens, drop_redundant
-            As for `Chain.branched`.
-
-        Raises
-        ------
-        ValueError
-            If the bonds leave several components, with their sizes.
-        SingularConstraintError
-            If extra rows depend on the other hard rows, as they do in the rings of rigid
-            molecules, unless these are dropped.
+        ``bonds (bonds, 2)`` are pairs of beads in any order; other arguments and errors are those
+        of `Chain.branched`.  ValueError if the bonds leave several components, with their sizes.
         """
         n = _arrays.positive_int(n, "n", BEAD_BYTES)
-        _arrays.require_space(dim, base)
+        held = extra, straight, masses, hard, rotatable, hydrogens, drop_redundant
         parents, closures = topology.spanning_tree(n, bonds)
-        references = topology.references(parents, dim, base == "fixed")
-        held = extra, straight, base, masses, hard, rotatable, hydrogens, drop_redundant
-        return _assemble(references, closures, *held)
+        return _assemble(parents, closures, dim, base, *held)
 
     # --- index tables -----------------------------------------------------------------------
 
@@ -358,22 +322,11 @@ class Chain:
     # --- charts -----------------------------------------------------------------------------
 
     def internal(self, x: ArrayLike) -> Array:
-        """Chart coordinates q of configurations (theory.md section 2), in O(n) a frame.
+        """Chart coordinates q (..., n·d) of configurations x (..., n, dim), in O(n) a frame.
 
-        Parameters
-        ----------
-        x : (..., n, dim)
-
-        Returns
-        -------
-        ndarray (..., n * dim)
-            Lengths in the unit of x, angles and torsions in radians, in the order of the first
-            n·d ``coordinates``.
-
-        Raises
-        ------
-        SingularCoordinateError
-            Where a torsion is undefined (its bonds are straight) or bonded beads coincide.
+        Lengths in the unit of x, angles and torsions in radians (theory.md section 2), in the order
+        of the first n·d ``coordinates``.  SingularCoordinateError where a torsion is undefined (its
+        bonds are straight) or bonded beads coincide.
         """
         return self.layout.values(self.layout.chart, x)
 
@@ -382,24 +335,11 @@ class Chain:
         return self.layout.values(self.layout.rows, x)
 
     def hard_values(self, x: ArrayLike) -> Array:
-        """Values of the hard coordinates, which `project` takes as targets.
+        """Values (..., n_hard) of the hard coordinates of configurations x (..., n, dim).
 
-        Soft coordinates are not looked at: there is an answer wherever the hard ones have values.
-
-        Parameters
-        ----------
-        x : (..., n, dim)
-
-        Returns
-        -------
-        ndarray (..., n_hard)
-            In the order of ``chain.hard``, in the units of `internal`.
-
-        Raises
-        ------
-        SingularConstraintError
-            Where a hard torsion is undefined (its bonds are straight) or the beads of a hard
-            coordinate coincide.
+        `project` takes them as targets.  SingularConstraintError where a hard torsion is undefined
+        (its bonds are straight) or the beads of a hard coordinate coincide; soft coordinates may be
+        anything.
         """
         return self.layout.values(self.layout.hard_rows, x, SingularConstraintError)
 
@@ -408,28 +348,18 @@ class Chain:
     @overload
     def cartesian(self, q: ArrayLike, qd: ArrayLike) -> tuple[Array, Array]: ...
     def cartesian(self, q: ArrayLike, qd: ArrayLike | None = None) -> Array | tuple[Array, Array]:
-        """Positions, and velocities if rates are given, from chart coordinates.
+        """Positions x (..., n, dim), or (x, v) if rates are given, from chart coordinates.
 
-        Regular everywhere, straight chains included; angles outside [0, π] in 3-D continue
-        smoothly.
-
-        Parameters
-        ----------
-        q : (..., n * dim)
-            In the order of the first n·d ``coordinates``; lengths must be positive.
-        qd : (..., n * dim), optional
-            Their rates.
-
-        Returns
-        -------
-        x, or (x, v) : ndarray (..., n, dim)
+        ``q`` and ``qd`` (..., n·dim) are in the order of the first n·d ``coordinates``; lengths
+        must be positive.  Regular everywhere, straight chains included; angles outside [0, π] in
+        3-D continue smoothly.
         """
         m = self.n * self.dim
-        q = _arrays.real(q, (m,), "q", "coordinate")
+        q = _arrays.real(q, (m,), "q")
         lead = q.shape[:-1]
         rates = None
         if qd is not None:
-            qd = _arrays.real(qd, (m,), "qd", "coordinate")
+            qd = _arrays.real(qd, (m,), "qd")
             lead = _arrays.common_lead(lead, qd.shape[:-1])
             _arrays.require_finite(qd, (m,), "qd", "coordinate")
             rates = _arrays.spread(qd, lead, (m,)).reshape(-1, m)
@@ -492,11 +422,12 @@ _NO_BONDS = np.empty((0, 2), dtype=np.int64)
 
 
 def _assemble(
-    references: Index,
+    parents: Index,
     closures: Index,
+    dim: int,
+    base: Base,
     extra: Iterable[Any],
     straight: Iterable[Any] | ArrayLike,
-    base: Base,
     masses: ArrayLike,
     hard: str | Sequence[str] | ArrayLike,
     rotatable: ArrayLike | None = None,
@@ -504,8 +435,10 @@ def _assemble(
     drop_redundant: bool | ArrayLike = False,
 ) -> Chain:
     """Put a chain together: closures and extra rows behind the chart, then what is hard."""
-    n, dim = map(int, references.shape)
-    weights, fixed = _arrays.masses(masses, n), base == "fixed"
+    _arrays.require_space(dim, base)
+    n, fixed = parents.size, base == "fixed"
+    references = topology.references(parents, dim, fixed)
+    weights = _arrays.masses(masses, n)
     table, rows, mask = hard_sets.resolve(
         references, closures, extra, straight, fixed, weights, hard, rotatable, hydrogens
     )

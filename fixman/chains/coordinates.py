@@ -86,8 +86,7 @@ class Rows:
     @cached_property
     def formulas(self) -> NDArray[np.int8]:
         """Kinds whose formulas hold: an angle in the plane has others than one in space."""
-        found: NDArray[np.int8] = FORMULAS[self.kinds, self.dim - 2]
-        return found
+        return np.asarray(FORMULAS[self.kinds, self.dim - 2])
 
     def trait(self, name: str) -> NDArray[Any]:
         """Return a field of the record of each row's kind, as it is in this space."""
@@ -95,17 +94,15 @@ class Rows:
 
     @cached_property
     def tables(self) -> tuple[NDArray[Any], ...]:
-        """Return kinds, points and columns, flat, as kernels read them."""
+        """Kinds, points and columns, as kernels read them."""
         return self.formulas, self.beads, self.columns
 
     @cached_property
     def external(self) -> NDArray[np.bool_]:
         """Rows that place a free chain in space: positions, and what touches a ghost."""
         size: Index = self.trait("beads")
-        used = np.arange(4) < size[:, None]
-        touches = ((self.beads < GHOSTS) & used).any(axis=1)
-        external: NDArray[np.bool_] = ((size == 1) | touches) & (not self.fixed)
-        return external
+        touches = ((self.beads < GHOSTS) & (np.arange(4) < size[:, None])).any(axis=1)
+        return np.asarray(((size == 1) | touches) & (not self.fixed))
 
     def values(self, x: Array) -> tuple[Array, int]:
         """Values (frames, m) in configurations (..., n, d), and the first bad frame or −1."""
@@ -117,7 +114,7 @@ class Rows:
         return q, charts.internal_frames(x.reshape(-1), *shape, q)
 
     def _lengths(self, x: Array) -> tuple[Array, int]:
-        """Do so for lengths between beads with nothing to compile: many chains have no more."""
+        """Lengths between beads, with nothing to compile: many chains have no more."""
         square = np.zeros((len(x), len(self)))
         i, j = self.columns[:, 0], self.columns[:, 1]
         with np.errstate(all="ignore"):
@@ -172,18 +169,15 @@ class Rows:
         if q[row] == 0:
             rest = ": their bond has no direction"
             raise error(f"{first} and bead {j} coincide", rest, frame=where, beads=(i, j))
-        raise FrameError(
-            f"the bond between {first} and bead {j} has length {q[row]:.3g}",
-            ": choose a unit of length that brings bonds nearer to 1",
-            frame=where,
-            beads=(i, j),
-        )
+        text = f"the bond between {first} and bead {j} has length {q[row]:.3g}"
+        rest = ": choose a unit of length that brings bonds nearer to 1"
+        raise FrameError(text, rest, frame=where, beads=(i, j))
 
     def refuse_singular(self, x: Array, frame: int, error: type[FrameError]) -> None:
         """Raise if a row has no gradient in frame number ``frame`` of x (..., n, d)."""
         one = _one(self, x, frame)
         lost = np.flatnonzero(~self.gradients(one)[1])
-        rows = [self[int(row)] for row in lost]
+        rows, where = [self[int(row)] for row in lost], frame_index(frame, x.shape[:-2])
         if not rows:
             return
         reasons = [reason for reason in dict.fromkeys(self.take(lost).trait("singular")) if reason]
@@ -192,13 +186,8 @@ class Rows:
             remedy += "; " + self.take(lost)._in_line(one)
         elif IN_LINE in remedy:
             remedy += "; Cartesian accelerations, tensions and ln det H^bb do not need them"
-        verb = "is" if len(rows) == 1 else "are"
-        raise error(
-            f"{listed(rows, 3)} {verb} singular",
-            remedy,
-            frame=frame_index(frame, x.shape[:-2]),
-            coordinates=rows,
-        )
+        text = f"{listed(rows, 3)} {'is' if len(rows) == 1 else 'are'} singular"
+        raise error(text, remedy, frame=where, coordinates=rows)
 
     def _in_line(self, x: Array) -> str:
         """Say how else to hold rows about bends that are straight in one configuration."""
@@ -213,13 +202,12 @@ class Rows:
 
 
 def in_line(bends: Iterable[tuple[int, ...]]) -> str:
-    """Spell an argument ``straight`` that holds some bends."""
+    """Spell the argument ``straight`` of some bends."""
     return f"straight={list(dict.fromkeys(min(bend, bend[::-1]) for bend in bends))}"
 
 
 def _one(rows: Rows, x: Array, frame: int) -> Array:
-    one: Array = x.reshape(-1, rows.n, rows.dim)[frame].copy()
-    return one
+    return np.array(x.reshape(-1, rows.n, rows.dim)[frame])
 
 
 def chart(references: Index, extra: tuple[Coordinate, ...], fixed: bool) -> Rows:

@@ -1,7 +1,7 @@
-"""Words for hard sets, and what they mean on a graph of bonds.
+"""Words for hard sets, and their meaning on a graph of bonds.
 
-One table for Python and the command line: the kinds of coordinates, the names that GROMACS,
-LAMMPS and OpenMM give to sets of them, and words that only make sense for a molecule.
+They are the kinds of coordinates, names that GROMACS, LAMMPS and OpenMM give to sets of them, and
+words that only make sense for a molecule.
 """
 
 from __future__ import annotations
@@ -42,9 +42,8 @@ CHOICES = (
     "or one of torsional, h-bonds, h-angles, alone"
 )
 
-# Hydrogen is 1.008 amu, with its electrons moved to a Drude particle or a core–shell pair
-# somewhat less. Between hydrogen and lithium stand deuterium, tritium and hydrogens whose masses
-# were repartitioned; but coarse beads as well, so that someone has to say which it is.
+# Hydrogen is 1.008 amu, with a Drude particle somewhat less. Between hydrogen and lithium stand
+# deuterium, repartitioned hydrogens, and coarse beads: someone has to say which it is.
 LIGHTEST = 0.95  # amu
 HYDROGEN = 1.2
 HEAVIEST = 4.1
@@ -60,12 +59,14 @@ _PLAIN = {_plain(word): meaning for word, meaning in WORDS.items()}
 
 
 def named(hard: Any) -> Any:
-    """Resolve what ``hard`` says: a tuple of kinds, a word for molecules, or a mask, as it is.
-
-    Several words of `WORDS` in one string are separated by commas.
-    """
-    words = _words(hard)
-    if words is None:
+    """Resolve words, in a list or separated by commas, to kinds or one word; masks are returned."""
+    if isinstance(hard, str):
+        words = [word.strip() for word in hard.split(",")]
+    elif isinstance(hard, np.ndarray) and hard.dtype.kind == "U" and hard.ndim == 1:
+        words = hard.tolist()
+    elif isinstance(hard, list | tuple) and (not hard or any(isinstance(w, str) for w in hard)):
+        words = list(map(str, hard))
+    else:
         return hard
     kinds: list[str] = []
     for word in words:
@@ -78,17 +79,6 @@ def named(hard: Any) -> Any:
             return meaning
         kinds += [kind for kind in meaning if kind not in kinds]
     return tuple(kinds)
-
-
-def _words(hard: Any) -> list[str] | None:
-    """Words of which ``hard`` consists; None for anything else, such as a mask."""
-    if isinstance(hard, str):
-        return [word.strip() for word in hard.split(",")]
-    if isinstance(hard, np.ndarray) and hard.dtype.kind == "U" and hard.ndim == 1:
-        return list(map(str, hard))
-    if isinstance(hard, list | tuple) and (not hard or any(isinstance(w, str) for w in hard)):
-        return list(map(str, hard))
-    return None
 
 
 # --- on a graph ---------------------------------------------------------------------------------
@@ -105,7 +95,7 @@ def resolve(
     rotatable: ArrayLike | None,
     hydrogens: ArrayLike | None,
 ) -> tuple[Rows, tuple[Coordinate, ...], Mask]:
-    """Say what is held: all coordinates, those beyond the chart, and which are hard.
+    """Return all coordinates, those beyond the chart, and which are hard.
 
     The arguments are those of `Chain.branched`; the rows beyond the chart are closures, angles that
     a word holds and the chart has not, ``extra``, torsions across straight parts, straight bends.
@@ -118,9 +108,8 @@ def resolve(
         raise ValueError(f"rotatable=… goes with hard='torsional', got hard={hard!r:.80}")
     if hydrogens is not None and word not in WITH_HYDROGENS:
         raise ValueError(f"hydrogens=… goes with 'h-bonds' or 'h-angles', got hard={hard!r:.80}")
-    light, angles = None, []
-    if word in WITH_HYDROGENS:
-        light = _hydrogen_mask(hydrogens, masses, word)
+    light = _hydrogen_mask(hydrogens, masses, word) if word in WITH_HYDROGENS else None
+    angles: list[tuple[int, ...]] = []
     if word == "h-angles" and light is not None:
         angles = _hydrogen_angles(references[:, 0], closures, light, masses)
         light = None
@@ -219,11 +208,7 @@ def hard_mask(hard: Any, table: Rows, chart: int) -> Mask:
 def _closing_rows(
     closures: Index, parents: Index, kinds: Sequence[str], hydrogens: Mask | None
 ) -> tuple[Coordinate, ...]:
-    """Rows of the bonds outside the tree, where such rows are hard.
-
-    With the angles at both ends, between the closure and the bond inwards, a bead of degree k has
-    k − 1 hard angles wherever the closure is.
-    """
+    """Rows of the bonds outside the tree, and of the angles at their ends, where these are hard."""
     held = closures if hydrogens is None else closures[hydrogens[closures].any(axis=1)]
     rows = [Coordinate("length", (i, j)) for i, j in held.tolist() if "length" in kinds]
     if "angle" in kinds:
@@ -270,9 +255,9 @@ def extra_rows(
 
 
 def _turning(parents: Index, closures: Index, named: ArrayLike | None, fixed: bool) -> Index:
-    """Bonds (bonds, 2) about which torsions are soft, of those of the tree the outer bead last.
+    """Bonds (bonds, 2) about which torsions are soft: those named, and what closes rings of them.
 
-    They are those that are named, and whatever closes a ring of these.
+    The outer bead of a bond of the tree comes last.
     """
     if named is None:
         return rotatable(parents, closures, fixed)
@@ -291,10 +276,7 @@ def _turning(parents: Index, closures: Index, named: ArrayLike | None, fixed: bo
 
 
 def rotatable(parents: Index, closures: Index, fixed: bool = False) -> Index:
-    """Bonds (bonds, 2) that turn by default, of those of the tree the outer bead last.
-
-    They are neither terminal nor in a ring of up to eight beads.
-    """
+    """Bonds (bonds, 2) that turn by default: neither terminal nor in rings of up to eight beads."""
     degree = np.bincount(topology.bonds(parents, closures).ravel(), minlength=parents.size)
     degree[0] += fixed
     free = (degree > 1) & (degree[parents] > 1)
@@ -308,8 +290,7 @@ def rotatable(parents: Index, closures: Index, fixed: bool = False) -> Index:
 def _torsional(table: Rows, tree: Index, turning: Index) -> Mask:
     """Every length and angle, and every torsion but one about each bond that is ``turning``.
 
-    The torsions of siblings, from one branch to the next, place branches side by side and stay
-    hard.
+    Torsions from one branch to the next stay hard.
     """
     n, dim = tree.shape
     if dim == 2:
@@ -365,17 +346,16 @@ def _hydrogen_mask(hydrogens: ArrayLike | None, masses: Array, word: str) -> Mas
 
 def _hydrogen_angles(
     parents: Index, closures: Index, hydrogens: Mask, masses: Array
-) -> list[tuple[int, int, int]]:
-    """Angles H–X–H and H–O–X as (end, vertex, end): those that "h-angles" holds.
+) -> list[tuple[int, ...]]:
+    """Angles H–X–H and H–O–X as (end, vertex, end), as OpenMM and GROMACS hold them.
 
-    OpenMM and GROMACS hold the same ones. Oxygens are told by their mass in amu, to which what
-    repartitioning took is added. O(n).
+    Oxygens are told by their mass in amu, to which what repartitioning took is added.
     """
     neighbours: dict[int, list[int]] = {}
     for i, j in topology.bonds(parents, closures).tolist():
         neighbours.setdefault(i, []).append(j)
         neighbours.setdefault(j, []).append(i)
-    angles = []
+    angles: list[tuple[int, ...]] = []
     for vertex, ends in sorted(neighbours.items()):
         light = [end for end in ends if hydrogens[end]]
         taken = sum(masses[end] - 1.008 for end in light if masses[end] > REPARTITIONED)
@@ -385,9 +365,7 @@ def _hydrogen_angles(
     return angles
 
 
-def _angles_beyond(
-    angles: Sequence[tuple[int, int, int]], references: Index
-) -> tuple[Coordinate, ...]:
+def _angles_beyond(angles: Sequence[tuple[int, ...]], references: Index) -> tuple[Coordinate, ...]:
     """Those of some angles that are not in the chart of a tree, as further rows."""
     parents, inner = references[:, 0].tolist(), references[:, 1].tolist()
     return tuple(
@@ -397,7 +375,7 @@ def _angles_beyond(
     )
 
 
-def _is_among(table: Rows, angles: Sequence[tuple[int, int, int]]) -> Mask:
+def _is_among(table: Rows, angles: Sequence[tuple[int, ...]]) -> Mask:
     """Which rows are one of some angles, read either way."""
     known = {*angles, *(beads[::-1] for beads in angles)}
     bent: Mask = table.kinds == ANGLE

@@ -45,7 +45,7 @@ class HardPattern:
 
     H_ij is a sum over beads that rows i and j share (Lee & Chirikjian 2005, eq. 7): over `pairs` of
     slots.  Pairs with the same two vectors are one product, whose weight is the sum of their ± w.
-    ``order`` is the place of each among the hard coordinates in public order.
+    ``order (m,)`` are places in public order.
     """
 
     rows: Rows
@@ -77,7 +77,6 @@ class HardPattern:
 
     @cached_property
     def symbolic(self) -> Symbolic:
-        """The pattern of the factor of H^bb."""
         s, t = self.pairs
         return analyse(len(self.rows), self.slots.row[t], self.slots.row[s])
 
@@ -101,7 +100,6 @@ class HardPattern:
         """Place and two vectors (…, 3) of each product in H^bb, and for each of `pairs` which."""
         s, t = self.pairs
         keys = np.stack([self.places, self.slots.vector[s], self.slots.vector[t]], axis=1)
-        # Both ends of a bond meet in one product.
         products, which = np.unique(keys, axis=0, return_inverse=True)
         return products, which.ravel()
 
@@ -172,7 +170,6 @@ def outward_pattern(table: Rows, hard: Index) -> HardPattern:
 def inward_pattern(table: Rows, hard: Index, rank: Index) -> HardPattern:
     """Rows of a tree from the leaves to the root, which creates no fill (theory.md section 5).
 
-    Those that reach the least far inwards come first, of these those that reach furthest out.
     ``rank (n,)`` numbers the beads from the root outwards.
     """
     columns = table.columns[hard]
@@ -235,12 +232,10 @@ class Layout:
 
     @cached_property
     def rows(self) -> Rows:
-        """All coordinates: those of the chart, then extra rows."""
         return coordinates.chart(self.references, self.extra, self.fixed)
 
     @cached_property
     def chart(self) -> Rows:
-        """The n·d coordinates of the chart, bead by bead."""
         return self.rows.take(np.arange(self.n * self.dim))
 
     @cached_property
@@ -258,19 +253,17 @@ class Layout:
 
     @cached_property
     def has_ends(self) -> bool:
-        """Whether the beads are bonded in a line, which has a first and a last one."""
+        """Whether the beads are bonded in a line."""
         parents = self.references[:, 0]
         closed = topology.closures(parents, self.extra).size > 0
         return not closed and np.array_equal(parents, np.arange(-1, self.n - 1))
 
     @cached_property
     def linear(self) -> bool:
-        """Whether the beads stand in a line and nothing else is held."""
         return not self.extra and self.has_ends
 
     @cached_property
     def pattern(self) -> HardPattern:
-        """Hard rows in factor order, and the pattern of H^bb (theory.md section 5)."""
         if self.linear:
             return outward_pattern(self.rows, self.hard)
         if self.extra:
@@ -279,7 +272,6 @@ class Layout:
 
     @cached_property
     def system(self) -> Hard:
-        """The hard rows as the kernels read them."""
         return self.pattern.system(self.inverse_masses)
 
     @cached_property

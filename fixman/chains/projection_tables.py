@@ -24,11 +24,10 @@ NONE, BASE = -1, -2  # instead of a side: there is none, or it is the unit betwe
 
 
 class Projections(NamedTuple):
-    """Tables of the hard rows, points that do not move before the beads, and what rows shall be.
+    """Tables of the hard rows, how many fixed points stand before the beads, and goals of rows.
 
     ``goals (replicas, …)`` are ½ d² and d of each row that is a distance, cosine and sine of an
-    angle, and of each other row the value first; where a kernel is special, the targets as they
-    are.
+    angle, and of each other row the value first; where a kernel is special, the targets.
     """
 
     system: Any
@@ -37,10 +36,7 @@ class Projections(NamedTuple):
 
 
 def projections(chain: Chain, targets: Array, masses: Array | None = None) -> Projections:
-    """Return what holds hard coordinates at targets (replicas, n_hard), step by step.
-
-    The metric is that of ``masses``, by default the chain's.
-    """
+    """Return what holds hard coordinates at targets (replicas, n_hard), step by step."""
     masses = chain.masses if masses is None else masses
     if chain.layout.links.size:
         return _jointed(chain, targets, masses)

@@ -1,21 +1,24 @@
 """Which hard rows depend on the others in every configuration, and which of them to leave out.
 
-How many are too many is decided without a tolerance, by elimination in the field of the integers
-modulo 2⁶¹ − 1, at random positions (theory.md section 5).  Which of them go is a choice, and is
-made by size, so that H^bb of those that stay is well conditioned: pivoted QR of rows of norm 1, to
-which those of the chart count LIKED times their size.
+Rows that are far from dependent in one configuration are independent.  How many others are too many
+is decided without a tolerance, by elimination in the field of the integers modulo 2⁶¹ − 1, at
+random positions (theory.md section 5).  Which of them go is a choice, and is made by size, so that
+H^bb of those that stay is well conditioned: pivoted QR of rows of norm 1, to which those of the
+chart count LIKED times their size.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import linalg, sparse
 from scipy.sparse import csgraph
+from scipy.sparse import linalg as sparse_linalg
 
 from fixman._common import arrays
 from fixman._common.arrays import Array
-from fixman.chains import topology
 from fixman.chains.coordinates import GHOST_POINTS, GHOSTS, Index, Rows
 from fixman.chains.layout import HardPattern, Layout, minimum_degree_pattern
 from fixman.chains.straight_bends import end_to_end
@@ -28,25 +31,28 @@ Mask = NDArray[np.bool_]
 
 LIKED = 4.0  # times, so that a row of the chart goes only where others hold much more of it
 NEVER_LEFT = 1e3  # straight bends, of which both rows stay or neither does
+ROUNDS = 30  # in which beads with few bonds are taken off
+LARGE = 1e6  # between what independent rows give, below 1e5, and 1e13 and more of dependent ones
 
 
 def independent(layout: Layout, near: Array | None) -> Mask:
     """Which coordinates stay, so that hard rows are independent and span what all of them span.
 
     True for soft ones as well.  Rows that stay are well conditioned at ``near`` (n, dim), by
-    default in a configuration drawn at random.  The number left out of m is the right one but for a
-    probability below m (m + 36) / 2⁶², by which it may be too large.  Costs O(m) where the factor
-    of H^bb is sparse.
+    default in a random configuration.  The number left out of m is right but for a probability
+    below m (m + 36) / 2⁶².  Costs O(m) where the factor of H^bb is sparse.
     """
     stays = np.ones(len(layout.rows), dtype=bool)
     if not layout.extra or _clearly_bonds(layout.pattern.rows):
         return stays
     pattern = layout.pattern
+    x = _generic(layout) if near is None else near
+    rows = pattern.rows.to_sparse(layout.gradients(pattern.rows, x, SingularConstraintError))
+    if _clearly_full(rows):
+        return stays
     dependent, share = _eliminate(pattern, True)
     if not dependent.any():
         return stays
-    x = _generic(layout) if near is None else near
-    rows = pattern.rows.to_sparse(layout.gradients(pattern.rows, x, SingularConstraintError))
     place = layout.hard[pattern.order]
     liked = np.where(place < layout.n * layout.dim, LIKED, 1.0)
     liked[pattern.rows.trait("straight")] = NEVER_LEFT
@@ -67,20 +73,30 @@ def independent(layout: Layout, near: Array | None) -> Mask:
 
 
 def _clearly_bonds(rows: Rows) -> bool:
-    """Whether all rows are lengths, in parts with one ring at most: these are independent.
+    """Whether all rows are lengths, of which beads with up to ``dim`` can be taken off in turn.
 
-    A ring of k ≥ 3 bonds has at least k degrees of freedom beside those of a rigid body, or is the
-    triangle that has just three.
+    As many bonds of one bead, to different ones, depend on nothing that is left.
     """
-    bonds = np.sort(rows.beads[:, :2].astype(np.int64) - GHOSTS, axis=1)
-    if np.any(rows.kinds != LENGTH) or bonds.min(initial=0) < -1:
+    bonds = np.sort(rows.beads[:, :2], axis=1)
+    if np.any(rows.kinds != LENGTH) or len(np.unique(bonds, axis=0)) < len(bonds):
         return False
-    bonds %= rows.n + 1  # the base point is the last node
-    joined = topology.graph(rows.n + 1, bonds)
-    label = csgraph.connected_components(joined, directed=False)[1]
-    once = len(np.unique(bonds, axis=0)) == len(bonds)
-    beads, edges = np.bincount(label), np.bincount(label[bonds[:, 0]], minlength=label.max() + 1)
-    return once and bool((edges <= beads).all())
+    for _ in range(ROUNDS):
+        few = np.bincount(bonds.ravel(), minlength=rows.n + GHOSTS) <= rows.dim
+        few[:GHOSTS] = False
+        bonds = bonds[~few[bonds].any(axis=1)]
+    return not bonds.size
+
+
+def _clearly_full(rows: sparse.csr_array) -> bool:
+    """Whether rows B are far from dependent: (B Bᵀ)⁻¹ of rows of norm 1 leaves a vector small."""
+    unit = sparse.diags_array(1.0 / sparse_linalg.norm(rows, axis=1)) @ rows
+    start = np.random.default_rng(0).normal(size=unit.shape[0])
+    options: Any = {"permc_spec": "MMD_AT_PLUS_A", "options": {"SymmetricMode": True}}
+    try:
+        solved = sparse_linalg.splu((unit @ unit.T).tocsc(), diag_pivot_thresh=0.0, **options)
+    except RuntimeError:  # exactly singular
+        return False
+    return bool(np.abs(solved.solve(start)).max() < LARGE)
 
 
 def nearby(drop_redundant: bool | ArrayLike, n: int, dim: int) -> Array | None:

@@ -2,8 +2,7 @@
 
 A bend that is held straight has two rows of its own.  Angles of the chart there, and torsions about
 it, have no gradient and are not held.  A torsion that would have been held is held across the line
-instead, from what hangs on one of its ends to what hangs on the other.  Where a ring is closed the
-chart has no torsions either: a bond is a line of two beads.
+instead.  Where a ring is closed the chart has no torsions either: a bond is a line of two beads.
 """
 
 from __future__ import annotations
@@ -26,8 +25,7 @@ from fixman.kernels.chain.rows import ANGLE, TORSION
 
 Mask = NDArray[np.bool_]
 
-# Thermal swings of nitriles and alkynes have an rms of 0.1 to 0.18 rad at room temperature; the
-# most strained bends that are no longer straight, those of cyclooctyne, are 0.38 rad.
+# Nitriles and alkynes swing by 0.1 to 0.18 rad at room temperature; cyclooctyne bends by 0.38 rad.
 NEARLY = 0.25  # rad, rms
 # Swings about a straight line have a standard deviation of half their mean.  Where it is less than
 # half of that, in as many configurations as tell, the bend is not straight but held at an angle.
@@ -112,10 +110,8 @@ def across(
 ) -> tuple[Coordinate, ...]:
     """Torsions about straight parts, and where rings are closed, that are to be held as well.
 
-    ``references (n, 3)`` as of a `Chain`; ``turning (bonds, 2)`` are those about which torsions are
-    soft.  They cut a line, or a bond, into parts.  The m beads that hang off one part are
-    placed about it by m − 1 torsions: further ones join what the chart does not.  Then the
-    bonds of any bead are a rigid body, and so are those of both ends of a bond that does not turn.
+    Bonds that are ``turning (bonds, 2)`` cut a line, or a bond, into parts.  The m beads that hang
+    off one part are placed about it by m − 1 torsions: further ones join what the chart does not.
     """
     closures = topology.loose(references[:, 0], closures, turning)
     if not (lines or closures.size):
@@ -209,9 +205,9 @@ def _join(joined: dict[int, int], *beads: int) -> bool:
 
 
 def end_to_end(bends: Iterable[tuple[int, ...]]) -> list[tuple[list[int], int, int]]:
-    """Beads that straight bends (i, j, k) put on one line, for each line from end to end.
+    """Beads of each line of straight bends (i, j, k), and two places from which to put the others.
 
-    With two places in it, by whose beads the others can be placed: no other line shares these.
+    The beads there may be on other lines too.
     """
     groups: list[list[tuple[int, ...]]] = []
     for bend in bends:  # on one line with those that share two beads with it

@@ -1,8 +1,7 @@
 """Graphs of bonds: trees and rings, the references of every bead, neighbours, closures.
 
 A chain is a spanning tree with bead 0 as its root, and the bonds that the tree leaves out, its
-closures (theory.md sections 1 and 5).  ``parents (n,)`` holds for each bead the bead or base point
-it hangs on; ``sequence (n,)`` lists the beads from the root outwards.
+closures (theory.md sections 1 and 5).  ``parents (n,)`` are the bead or base point of each bead.
 """
 
 from __future__ import annotations
@@ -44,8 +43,7 @@ def spanning_tree(n: int, bonds: ArrayLike) -> tuple[Index, Index]:
     parents = before.astype(np.int64)
     parents[0] = -1
     in_tree = (parents[pairs[:, 0]] == pairs[:, 1]) | (parents[pairs[:, 1]] == pairs[:, 0])
-    closures: Index = pairs[~in_tree]
-    return parents, closures
+    return parents, pairs[~in_tree]
 
 
 def tree(parents: ArrayLike) -> Index:
@@ -157,8 +155,7 @@ def loose(parents: Index, closures: Index, turning: Index) -> Index:
     beads = np.flatnonzero(stiff)
     joined = graph(parents.size, np.stack([parents[beads], beads], axis=1))
     label = csgraph.connected_components(joined, directed=False)[1]
-    apart: Index = closures[label[closures[:, 0]] != label[closures[:, 1]]]
-    return apart
+    return np.asarray(closures[label[closures[:, 0]] != label[closures[:, 1]]])
 
 
 def ring_bonds(parents: Index, closures: Index) -> tuple[Index, NDArray[np.bool_]]:
@@ -235,10 +232,7 @@ def closing_angles(parents: Index, closures: Index) -> list[tuple[int, int, int]
 def closing_torsions(
     parents: Index, closures: Index, fixed: bool
 ) -> list[tuple[int, int, int, int]]:
-    """Torsions about each closure, and about the bonds inwards from both of its ends.
-
-    A −1 stands where there is no bead.
-    """
+    """Torsions about each closure and the bonds inwards at its ends; −1 where there is no bead."""
     angles, terms = closing_angles(parents, closures), []
     for (a, i, j), (b, *_) in zip(angles[::2], angles[1::2], strict=True):
         before, after = (_before(parents, fixed, *bond) for bond in ((a, i), (b, j)))

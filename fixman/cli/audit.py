@@ -1,23 +1,6 @@
-"""`fixman audit`: whether hard coordinates change the ensemble of a trajectory."""
+"""Tell whether constraining these coordinates changes an ensemble.
 
-from __future__ import annotations
-
-import argparse
-import csv
-import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from fixman.cli import shared
-
-if TYPE_CHECKING:
-    from fixman.analysis.audit import AuditReport
-    from fixman.io.mdanalysis import MetricAnalysis
-
-HELP = """
 usage: fixman audit TOPOLOGY [TRAJECTORY] [flags]
-
-does constraining these coordinates change my ensemble?
 
 Spread of ½ ln det H^bb (kT) over a trajectory: what separates rigid
 constraints from the limit of equally stiff springs.
@@ -43,23 +26,37 @@ constraints from the limit of equally stiff springs.
   --out CSV              write ½ ln det H^bb and sizes of every frame and chain
   --plot PNG             write its histogram, and those of soft angles
   --overwrite            replace files of these names
-  --json                 print one JSON document instead of text
-  --quiet                no progress bar
+$showing
 
 example:
   fixman audit top.psf run.dcd --select "name N CA C" --hard length,angle
 """
 
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fixman.cli import shared
+
+if TYPE_CHECKING:
+    from fixman.analysis.audit import AuditReport
+    from fixman.io.mdanalysis import MetricAnalysis
+
 
 def run(arguments: argparse.Namespace) -> None:
-    """Audit the files that the flags name."""
+    from fixman.analysis.audit import AuditReport
     from fixman.chains import hard_sets
 
-    hard = hard_sets.named(arguments.hard)
+    hard_sets.named(arguments.hard)
     # A missing package or folder is told before the long part.
     inputs, outputs = (arguments.topology, arguments.trajectory), (arguments.out, arguments.plot)
     with shared.outputs(arguments, outputs, *inputs) as (table, picture):
-        analysis, report = _audited(arguments, hard)
+        analysis, notes = _analysed(arguments)
+        report = AuditReport.from_analysis(analysis, notes)
         shared.result(arguments, report, report.as_dict())
         if table:
             _write_csv(table, analysis, report)
@@ -67,27 +64,22 @@ def run(arguments: argparse.Namespace) -> None:
             _write_plot(picture, report, arguments.plot.suffix[1:])
 
 
-def _audited(arguments: argparse.Namespace, hard: Any) -> tuple[MetricAnalysis, AuditReport]:
-    from fixman.analysis.audit import AuditReport
+def _analysed(arguments: argparse.Namespace) -> tuple[MetricAnalysis, tuple[str, ...]]:
     from fixman.io.mdanalysis import MetricAnalysis, open_universe
 
     read = shared.given(arguments, "topology_format", "format", "masses")
     files = arguments.topology, arguments.trajectory, arguments.atom_style
     universe, notes = open_universe(*files, **read)
-    analysis = MetricAnalysis(
-        universe,
-        arguments.select,
-        hard=hard,
-        values="as-is" if arguments.as_is else "means",
-        histograms=arguments.plot is not None,
-        **shared.given(arguments, "bonds", "hydrogens"),
-    )
+    given = shared.given(arguments, "hard", "bonds", "hydrogens")
+    given |= {"values": "as-is" if arguments.as_is else "means"}
+    given |= {"histograms": arguments.plot is not None}
+    analysis = MetricAnalysis(universe, arguments.select, **given)
     with shared.client(arguments) as client:
         backend = _backend(arguments, client)
         if arguments.step == 0:
             raise ValueError("--step must not be 0")
         analysis.run(arguments.start, arguments.stop, arguments.step, **backend)
-    return analysis, AuditReport.from_analysis(analysis, notes)
+    return analysis, notes
 
 
 def _backend(arguments: argparse.Namespace, client: Any) -> dict[str, Any]:
@@ -133,7 +125,7 @@ def _write_plot(path: Path, report: AuditReport, kind: str) -> None:
         lines = 1 + len(samples) + len(panels)  # in legends
         fig = plot.figure(aspect=0.72 * (1 + len(panels)) + 0.045 * lines)
         axes = fig.subplots(1 + len(panels), squeeze=False)[:, 0]
-        ensemble = "rigid" if report.as_is else "stiff"
+        ensemble: Any = "rigid" if report.as_is else "stiff"
         reweighted = [group.label for group in report.groups if group.reweightable]
         plot.audit_histogram(axes[0], samples, ensemble, reweighted=reweighted)
         fig.suptitle(f"hard: {', '.join(report.hard)}", size=plot.STYLE["axes.titlesize"])

@@ -8,25 +8,11 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from fixman.cli import shared
+
 if TYPE_CHECKING:
     from fixman._common.arrays import Array
     from fixman.chains.chain import Chain
-
-CHAIN = """
-chain:
-  --beads N              beads of a linear chain, or --chain (required)
-  or --chain CHAIN       linear:50, ring:30, star:4x10 (arms x beads), comb:20x5
-                         (beads x beads of the side chain on each), a JSON file
-                         of Chain.to_json, or a topology that MDAnalysis reads
-  --select SELECTION     of a topology, whose molecules must be equal; otherwise all
-  --dim {2,3}            dimension of space; otherwise 3
-  --base {free,fixed}    whether the chain is held; otherwise free
-  --hard WORDS           length,angle,torsion, some of them, or torsional;
-                         otherwise length
-  --straight BENDS       bends held straight, by beads counted from 0: 0:1:2,1:2:3
-  --length L             of the bonds; otherwise 1
-  --angle DEGREES        hard bending angles, 0 is straight; otherwise 70.53
-  --torsion DEGREES      hard torsions, 180 is trans; otherwise this"""
 
 BY_WORDS = re.compile(r"(linear|ring):([1-9]\d*)|(star|comb):([1-9]\d*)x([1-9]\d*)")
 VALUES = ("length", "angle", "torsion")
@@ -48,17 +34,17 @@ class Made(NamedTuple):
 
 def made(arguments: argparse.Namespace) -> Made:
     """Make the chain that the flags describe."""
-    path, n, side = arguments.chain, arguments.beads, 0
-    shape = "linear" if path is None else None
-    if path and (found := BY_WORDS.fullmatch(str(path))):
-        row, beads, tree, arms, each = found.groups()
+    path, shape, n, side = arguments.chain, "linear", arguments.beads, 0
+    words = BY_WORDS.fullmatch(str(path))
+    if words:
+        row, beads, tree, arms, each = words.groups()
         shape, n, side = row or tree, int(beads or arms), int(each or 0)
     json = path and path.suffix.lower() == ".json"
-    kind = "those by words" if shape else "those of JSON" if json else "molecules"
+    kind = "those by words" if words or not path else "those of JSON" if json else "molecules"
     for name in UNUSED[kind]:
         if getattr(arguments, name) is not None:
             raise ValueError(f"--{name} is for other chains than {kind}")
-    if shape:
+    if kind == "those by words":
         return _with_values(arguments, _shaped(arguments, shape, n, side))
     if not path.is_file():
         known = "linear:50, ring:30, star:4x10, comb:20x5"
@@ -85,7 +71,7 @@ def _shaped(arguments: argparse.Namespace, shape: str, n: int, side: int) -> Cha
 
     beads = arrays.positive_int({"star": 1 + n * side}.get(shape, n + n * side), "--beads", BYTES)
     given: dict[str, Any] = {"dim": arguments.dim or 3, "base": arguments.base or "free"}
-    given |= {"hard": _hard(arguments), "straight": arguments.straight or ()}
+    given |= _hard(arguments)
     if shape in ("linear", "ring"):
         return (Chain.ring if shape == "ring" else Chain.linear)(n, **given)
     parents = np.arange(-1, beads - 1)
@@ -96,8 +82,9 @@ def _shaped(arguments: argparse.Namespace, shape: str, n: int, side: int) -> Cha
     return Chain.branched(parents, **given)
 
 
-def _hard(arguments: argparse.Namespace) -> str:
-    return "length" if arguments.hard is None else arguments.hard
+def _hard(arguments: argparse.Namespace) -> dict[str, Any]:
+    hard = "length" if arguments.hard is None else arguments.hard
+    return {"hard": hard, "straight": arguments.straight or ()}
 
 
 def _molecule(arguments: argparse.Namespace, path: Path) -> Made:
@@ -111,7 +98,7 @@ def _molecule(arguments: argparse.Namespace, path: Path) -> Made:
         found = ", ".join(group.label() for group in read.groups)
         raise ValueError(f"{path} has {found}: choose equal molecules with --select")
     (group,) = read.groups
-    chain = group.chain(_hard(arguments), arguments.straight or ())
+    chain = group.chain(**_hard(arguments))
     x, kinds = group.x[0, 0], [row.kind for row in chain.coordinates]
     rows = np.ones(len(kinds))  # of soft ones anything
     rows[chain.hard] = chain.hard_values(x)
@@ -122,11 +109,10 @@ def _molecule(arguments: argparse.Namespace, path: Path) -> Made:
 def _with_values(arguments: argparse.Namespace, chain: Chain) -> Made:
     from fixman.sampling.random_walks import TETRAHEDRAL
 
-    hard = {chain.coordinates[row].kind for row in chain.hard}
+    hard = {"length", *(chain.coordinates[row].kind for row in chain.hard)}
     values = {"length": 1.0, "angle": TETRAHEDRAL, "torsion": math.pi}
-    for kind in VALUES:
-        given = getattr(arguments, kind)
-        if given is not None and kind != "length" and kind not in hard:
+    for kind, given in shared.given(arguments, *VALUES).items():
+        if given is not None and kind not in hard:
             raise ValueError(f"--{kind} is for hard {kind}s, and this chain has none: see --hard")
         if given is not None and kind != "length" and abs(given) > 180.0:
             raise ValueError(f"--{kind} is in degrees, up to 180 either way, got {given:g}")

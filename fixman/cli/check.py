@@ -1,4 +1,13 @@
-"""`fixman check`: whether the file of a run is whole."""
+"""Read a run in whole, and say what is damaged and which frames can be read.
+
+usage: fixman check RUN [flags]
+
+  RUN                    file of the run
+$json
+
+example:
+  fixman check run
+"""
 
 from __future__ import annotations
 
@@ -7,21 +16,8 @@ from dataclasses import asdict
 
 from fixman.cli.shared import result
 
-HELP = """
-usage: fixman check RUN [flags]
-
-read a run in whole, and say what is damaged and which frames can be read
-
-  RUN                    file of the run
-  --json                 print one JSON document instead of text
-
-example:
-  fixman check run
-"""
-
 
 def run(arguments: argparse.Namespace) -> int:
-    """Say whether a run is whole; 1 if it is not."""
     from fixman import check_run
 
     found = check_run(arguments.run)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import re
-import shlex
 import sys
 import warnings
 from collections.abc import Sequence
@@ -23,7 +22,7 @@ FAILED, USAGE = 1, 2
 BROKEN_PIPE = 141  # exit code, in shells, of a program that SIGPIPE ended
 
 # Arguments of Python functions in errors of the library.
-ARGUMENT = re.compile(r"\b([a-z_]+)=(\[\([^\]]*\)\]|'[^']*'|\"[^\"]*\"|…|[\w.+-]*\w)")
+ARGUMENT = re.compile(r"\b([a-z_]+)=(True\b)?")
 
 COMPLETION = """\
 _fixman() {{
@@ -72,13 +71,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def module(name: str) -> Any:
-    """Import the file of a command, which has its HELP and run(arguments)."""
+    """Import the file of a command, which has its help as docstring and run(arguments)."""
     return import_module(f"fixman.cli.{name}")
 
 
 def parser(name: str) -> Parser:
     """Return the parser of a command."""
-    return Parser(f"fixman {name}", module(name).HELP)
+    return Parser(f"fixman {name}", module(name).__doc__)
 
 
 def _run(words: list[str]) -> int:
@@ -97,8 +96,7 @@ def _run(words: list[str]) -> int:
         print("usage: fixman COMMAND …, fixman --version, fixman --completion\n")
         print("Constrained chains: dynamics, metrics, ensembles.\n")
         for name in COMMANDS:
-            about = module(name).HELP.split("\n\n")[1]
-            print(f"  {name:<12}{about}")
+            print(f"  {name:<12}{module(name).__doc__.partition(chr(10))[0]}")
         print("\nfixman COMMAND --help says more.")
     else:
         given = f", got {words[0]!r}{meant(words[0], COMMANDS)}" if words else ""
@@ -117,17 +115,12 @@ def _give_up_broken_output() -> None:
 
 
 def _text(error: Exception, words: list[str]) -> str:
-    """Put an error of the library in one line, and in flags where it names arguments."""
+    """Put an error in one line, and in flags where it names arguments of the library."""
     flags = parser(words[0]).flags() if words[0] in COMMANDS else []
 
     def flag(argument: re.Match[str]) -> str:
-        name, value = f"--{argument[1].replace('_', '-')}", argument[2].strip("'\"")
-        if value.startswith("["):  # bends
-            value = value[2:-2].replace(", ", ":").replace("):(", ",")
-        elif value != "…":
-            value = shlex.quote(value)
-        known = name in flags and value != "None"
-        return f"{name} {value}".removesuffix(" True") if known else argument[0]
+        name = f"--{argument[1].replace('_', '-')}"
+        return argument[0] if name not in flags else name if argument[2] else f"{name} "
 
     said = "; ".join([str(error), *getattr(error, "__notes__", ())])
     return " ".join(ARGUMENT.sub(flag, said.replace("strict=False", "lenient=True")).split())

@@ -1,4 +1,13 @@
-"""`fixman demo`: solve, check and time long chains, and leave a figure and numbers behind."""
+"""Solve, check and time long chains; write a figure.
+
+usage: fixman demo [flags]
+
+  --out DIR              folder for figure and CSV (default: fixman-demo)
+  --quick                a tenth of the beads everywhere
+
+example:
+  fixman demo --out fixman-demo
+"""
 
 from __future__ import annotations
 
@@ -19,35 +28,21 @@ if TYPE_CHECKING:
 
 Timings = dict[str, tuple[list[int], list[float]]]
 
-HELP = """
-usage: fixman demo [flags]
-
-solve, check and time long chains; writes a figure
-
-  --out DIR              folder for figure and CSV (default: fixman-demo)
-  --quick                a tenth of the beads everywhere
-
-example:
-  fixman demo --out fixman-demo
-"""
-
 
 def run(arguments: argparse.Namespace) -> None:
-    """Run the demonstration and print what it finds; RuntimeError if a check fails."""
     # The dense baseline gets one core like everything else, if NumPy is not loaded yet.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     import numpy as np
 
     n, rng = 100 if arguments.quick else 1000, np.random.default_rng(5)
-    folder = Path(arguments.out)
+    folder: Path = arguments.out
     folder.mkdir(parents=True, exist_ok=True)
     print("Most of a first run is compiling, which later runs need not repeat.\n", flush=True)
     passed = [*_beads(n, 2, rng), *_beads(n, 3, rng), *_rigid_links(n, rng)]
     timings = _timings(n, rng)
-    rows = ["method,links,seconds"]
-    for name, series in timings.items():
-        rows += [f"{name},{size},{seconds:.4g}" for size, seconds in zip(*series, strict=True)]
-    (folder / "timing.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    rows = [(name, n, t) for name, series in timings.items() for n, t in zip(*series, strict=True)]
+    table = "".join(f"{name},{n},{t:.4g}\n" for name, n, t in rows)
+    (folder / "timing.csv").write_text(f"method,links,seconds\n{table}", encoding="utf-8")
     print(f"Wrote timing.csv and {_draw(folder, timings)} into the folder {folder.resolve()}")
     print(f"{sum(passed)} checks passed.")
     if not all(passed):
@@ -55,7 +50,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _agree(what: str, found: Any, expected: Any, tolerance: float) -> bool:
-    """Print how well two answers agree, relative to the largest, and whether it is enough."""
+    """Print how well two answers agree, relative to the largest; return whether it is enough."""
     error = float(abs(found - expected).max() / abs(expected).max())
     verdict = "agree to" if error <= tolerance else "DISAGREE by"
     print(f"  {what:<66} {verdict} {error:.0e}", flush=True)
@@ -76,12 +71,11 @@ def _chain(n: int, dim: int, rng: Generator) -> tuple[fx.Chain, Array, Array]:
 def _root(chain: fx.Chain, x: Array) -> Array:
     """R of the mass matrix G^aa = JᵀMJ = RᵀR, by QR of √M J, J = ∂x/∂q of the soft coordinates.
 
-    G^aa itself would cost half the digits: its condition number grows as n⁴.  The columns of J are
-    the velocities at one unit rate each.
+    G^aa itself would cost half the digits: its condition number grows as n⁴.
     """
     import numpy as np
 
-    q, rates = chain.internal(x), np.eye(chain.n * chain.dim)[chain.soft]
+    q, rates = chain.internal(x), np.eye(chain.n * chain.dim)[chain.soft]  # one unit rate each
     J = chain.cartesian(np.tile(q, (len(rates), 1)), rates)[1]
     root = (J * np.sqrt(chain.masses)[:, None]).reshape(len(J), -1)
     return np.asarray(np.linalg.qr(root.T, mode="r"))
@@ -131,21 +125,18 @@ def _rigid_links(n: int, rng: Generator) -> list[bool]:
     arm = rigid.SerialChain.random(n, rng, joints=("revolute", "prismatic"))
     state = rng.normal(size=(3, n))
     ways = (rigid.partition.forward_dynamics, rigid.articulated_body.forward_dynamics)
-    solves = [partial(way, arm, *state, gravity=(0.0, 0.0, -9.81)) for way in ways]
-    found, expected = (solve() for solve in solves)
+    found, expected = (way(arm, *state, gravity=(0.0, 0.0, -9.81)) for way in ways)
     passed = [_agree("q̈ in motion: partition, articulated body", found, expected, 1e-9)]
     hard = rigid.partition.logdet_hard(arm, state[0])
     whole = rigid.partition.logdet_mass(arm, state[0])
     pivots = sum(np.linalg.slogdet(D)[1] for D in rigid.articulated_body.pivots(arm, state[0]))
     passed.append(_agree("ln(Π det M_i · det H^bb), ln Π D_i", whole, pivots, 1e-10))
-    print(f"    {whole - hard:.10f} + {hard:.10f} = {pivots:.10f}")
-    partition, articulated = (1e6 * _seconds(solve) for solve in solves)
-    print(f"    one q̈: partition {partition:.0f} µs, articulated body {articulated:.0f} µs\n")
+    print(f"    {whole - hard:.10f} + {hard:.10f} = {pivots:.10f}\n")
     return passed
 
 
 def _timings(n: int, rng: Generator) -> Timings:
-    """Seconds for one q̈ of the arm, all set-up included, up to 100 times the long arm's size."""
+    """Time one q̈ of the arm, all set-up included, up to 100 times the long arm's size."""
     timings: Timings = {name: ([], []) for name in METHODS}
     print("Milliseconds for one q̈ of the arm")
     print(f"  {'links':>8}" + "".join(f"{name:>20}" for name in METHODS))
@@ -159,14 +150,12 @@ def _timings(n: int, rng: Generator) -> Timings:
         found = (f"{1e3 * t[-1]:>20.3g}" if n[-1] == size else "" for n, t in timings.values())
         print(f"  {size:>8,}{''.join(found)}", flush=True)
     exponents = "".join(f"{f'~ n^{_exponent(*series):.2f}':>20}" for series in timings.values())
-    print(f"  {'':>8}{exponents}")
-    print("  Exponents: of the three longest chains; other work on the machine moves them.\n")
+    print(f"  {'':>8}{exponents}, of the three longest chains\n")
     return timings
 
 
 def _seconds(function: Callable[[], object]) -> float:
-    """Return the shortest of repeated runs: noise only ever adds."""
-    return min(timeit.repeat(function, number=1, repeat=7))
+    return min(timeit.repeat(function, number=1, repeat=7))  # noise only ever adds
 
 
 def _exponent(n: list[int], t: list[float]) -> float:

@@ -1,22 +1,6 @@
-"""`fixman export`: the frames of a run as a file of another kind."""
+"""Write a run to GSD, HDF5, or PDB, DCD, XTC, TRR.
 
-from __future__ import annotations
-
-import argparse
-from importlib import import_module
-
-from fixman.cli.shared import result
-
-WRITERS = {
-    **dict.fromkeys((".gsd",), "gsd.write_gsd"),
-    **dict.fromkeys((".h5", ".hdf5", ".h5md"), "hdf5.write_hdf5"),
-    **dict.fromkeys((".pdb", ".dcd", ".xtc", ".trr"), "mdanalysis.trajectories.write_frames"),
-}
-
-HELP = """
 usage: fixman export RUN --to FILE [flags]
-
-write a run to GSD, HDF5, or PDB, DCD, XTC, TRR
 
 .gsd for OVITO, MDAnalysis and HOOMD, in single precision and with bonds;
 .h5 for all numbers in double precision (H5MD). Runs in space also .dcd, .xtc
@@ -29,15 +13,27 @@ or .trr, those of fixman torsional .pdb too, each with a .pdb of the first frame
   --stop FRAME           frame to stop before
   --step FRAMES          from one frame to the next
   --overwrite            replace an existing file
-  --json                 print one JSON document instead of text
+$json
 
 example:
   fixman export run --to run.gsd
 """
 
+from __future__ import annotations
+
+import argparse
+from importlib import import_module
+
+from fixman.cli.shared import result
+
+WRITERS = {
+    ".gsd": "gsd.write_gsd",
+    **dict.fromkeys((".h5", ".hdf5", ".h5md"), "hdf5.write_hdf5"),
+    **dict.fromkeys((".pdb", ".dcd", ".xtc", ".trr"), "mdanalysis.trajectories.write_frames"),
+}
+
 
 def run(arguments: argparse.Namespace) -> None:
-    """Write the frames of a run to a file of another kind."""
     from fixman import Run, load_run
 
     path, suffix = arguments.to, arguments.to.suffix.lower()

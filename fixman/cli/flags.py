@@ -11,6 +11,7 @@ Every line of the help that begins after two blanks declares one argument; deepe
     or --flag …       excludes the flag above
     (required)        has to be given
     (default: 3)      is 3 otherwise, if this is a single word
+    $run              the lines of that name in `SHARED`
 """
 
 from __future__ import annotations
@@ -19,12 +20,47 @@ import argparse
 import re
 from collections.abc import Callable
 from pathlib import Path
+from string import Template
 from typing import Any, NoReturn
 
 from fixman.errors import meant, printable
 
 LINE = re.compile(r"^  (or )?(--[\w-]+|\[?[A-Z]+\]?)(?: (\S+))?  +(.*)$", re.MULTILINE)
 NEGATIVE = re.compile(r"-(?:[\d.]|(?:inf|nan)$)", re.IGNORECASE)
+
+_SEED = "  --seed N               of all random numbers; otherwise a new one, which is said"
+_WORKERS = "  --workers COUNT        threads; the results do not depend on it (default: 1)"
+_JSON = "  --json                 print one JSON document instead of text"
+SHARED = {
+    "chain": """\
+chain:
+  --beads N              of a linear chain, or --chain (required)
+  or --chain CHAIN       linear:50, ring:30, star:4x10 (arms x beads), comb:20x5 (beads x
+                         beads of each side chain), Chain.to_json's file, or a topology
+  --select SELECTION     of a topology, whose molecules must be equal; otherwise all
+  --dim {2,3}            dimension of space; otherwise 3
+  --base {free,fixed}    whether the chain is held; otherwise free
+  --hard WORDS           length,angle,torsion, some of them, torsional; otherwise length
+  --straight BENDS       bends held straight, by beads counted from 0: 0:1:2,1:2:3
+  --length L             of the bonds; otherwise 1
+  --angle DEGREES        hard bending angles, 0 is straight; otherwise 70.53
+  --torsion DEGREES      hard torsions, 180 is trans; otherwise this""",
+    "run": f"""\
+  --every N              steps per frame; otherwise for about 1000 frames
+  --replicas COUNT       independent copies (default: 1)
+{_SEED}
+  --out FILE             file to be made for the run (required)
+  --overwrite            replace a run of that name""",
+    "seed": _SEED,
+    "workers": _WORKERS,
+    "scheduler": f"""\
+{_WORKERS}
+  --scheduler ADDRESS    a running Dask scheduler, whose workers do it""",
+    "json": _JSON,
+    "showing": f"""\
+{_JSON}
+  --quiet                no progress bar""",
+}
 
 
 class Parser(argparse.ArgumentParser):
@@ -33,8 +69,8 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, name: str, text: str) -> None:
         super().__init__(prog=name, allow_abbrev=False)
         self._negative_number_matcher = NEGATIVE  # otherwise -1e-3 and -1,2 are taken for flags
-        self._text = text.lstrip("\n")
-        body = re.sub(r"\n {3,}", "  ", text.partition("\nexample")[0])
+        self._text = Template(text).substitute(SHARED)
+        body = re.sub(r"\n {3,}", "  ", self._text.partition("\nexample")[0])
         rows: list[tuple[str, ...]] = LINE.findall(body)
         group: Any = self
         for (other, name, form, about), after in zip(rows, [*rows[1:], ("",)], strict=True):
@@ -66,10 +102,7 @@ class Parser(argparse.ArgumentParser):
             name, known = word.partition("=")[0], self.flags()
             if name.startswith("--") and len(name) > 2 and name not in known and " " not in name:
                 self.error(f"unrecognized arguments: {name}{meant(name, known)}")
-        found, unknown = super().parse_known_args(args, namespace)
-        if unknown:
-            self.error(f"unrecognized arguments: {' '.join(unknown)}")
-        return found, unknown
+        return super().parse_known_args(args, namespace)
 
 
 def _declared(name: str, form: str, about: str) -> dict[str, Any]:

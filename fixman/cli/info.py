@@ -1,4 +1,19 @@
-"""`fixman info`: what commands would read of a file."""
+"""Say what the commands read of a file, before any work.
+
+usage: fixman info FILE [flags]
+
+A run, a chain as JSON, a robot's URDF file, or whatever MDAnalysis takes for a
+topology: PDB, GRO, PSF, GSD, LAMMPS data.
+
+  FILE                   the file
+  --select SELECTION     of a topology (default: all)
+  --bonds TYPES          of a topology: guess, or types that count (default: topology)
+  --tip LINK             of a robot: last link of the path; needed where joints branch
+$json
+
+example:
+  fixman info top.psf --select "name N CA C"
+"""
 
 from __future__ import annotations
 
@@ -8,28 +23,10 @@ from typing import Any
 
 from fixman.cli import chains, rigid, shared
 
-HELP = """
-usage: fixman info FILE [flags]
-
-what the commands read of a file, before any work
-
-A run, a chain as JSON, a robot's URDF file, or whatever MDAnalysis takes for a
-topology: PDB, GRO, PSF, GSD, LAMMPS data.
-
-  FILE                   the file
-  --select SELECTION     of a topology (default: all)
-  --bonds TYPES          of a topology: guess, or types that count (default: topology)
-  --tip LINK             of a robot: last link of the path; needed where joints branch
-  --json                 print one JSON document instead of text
-
-example:
-  fixman info top.psf --select "name N CA C"
-"""
 HEAD = 4096  # bytes that tell files apart
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Tell the kind of a file, and print what it holds."""
     path = arguments.file
     if not path.is_file():
         raise FileNotFoundError(f"no such file: {path}")

@@ -1,4 +1,15 @@
-"""`fixman resume`: go on with a run."""
+"""Go on with a run that was interrupted, or extend one.
+
+usage: fixman resume RUN [flags]
+
+  RUN                    file of the run
+  --steps N              new total number of steps
+$scheduler
+$showing
+
+example:
+  fixman resume run --steps 2e6
+"""
 
 from __future__ import annotations
 
@@ -8,21 +19,8 @@ from typing import Any
 
 from fixman.cli import shared
 
-HELP = f"""
-usage: fixman resume RUN [flags]
-
-go on with a run that was interrupted, or extend one
-
-  RUN                    file of the run
-  --steps N              new total number of steps{shared.SCHEDULER}{shared.SHOWING}
-
-example:
-  fixman resume run --steps 2e6
-"""
-
 
 def run(arguments: argparse.Namespace) -> int:
-    """Go on with a run."""
     import fixman
     from fixman.runs import runfile
     from fixman.simulation import steppers

@@ -1,23 +1,6 @@
-"""`fixman rigid`: the arm of a robot's file, what holds it, and how it moves."""
+"""Show joints, torques and motion of the arm in a robot's URDF file.
 
-from __future__ import annotations
-
-import argparse
-import warnings
-from itertools import pairwise
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from fixman.cli import shared
-
-if TYPE_CHECKING:
-    from fixman.rigid.motion import Trajectory
-    from fixman.rigid.urdf import Robot
-
-HELP = f"""
 usage: fixman rigid ROBOT [flags]
-
-joints, torques and motion of the arm in a robot's URDF file
 
 The path from the root of the file to one link, in the units of the file: kg, m,
 rad and s. The table has, of each joint, the link that it moves and its mass, the
@@ -38,17 +21,32 @@ motion from there, by the variational midpoint rule:
   --dt DT                time step (default: 0.001)
   --out FILE             file to be made for the run, for fixman resume and check
   --plot PNG             draw coordinates and the change of energy against time
-  --overwrite            replace files of these names{shared.SHOWING}
+  --overwrite            replace files of these names
+$showing
 
 example:
   fixman rigid panda.urdf --tip panda_hand --q 0,-0.5,0,-2,0,1.5,0.8
   fixman rigid panda.urdf --tip panda_hand --time 1 --out fall --plot fall.png
 """
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fixman.cli import shared
+
+if TYPE_CHECKING:
+    from fixman.rigid.motion import Trajectory
+    from fixman.rigid.urdf import Robot
+
 FRAMES = 1000  # of a motion, about
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the table, and follow the motion if there is a time."""
     import numpy as np
 
     from fixman.rigid import articulated_body, kinematics, newton_euler
@@ -105,17 +103,13 @@ def joints(robot: Robot) -> list[dict[str, Any]]:
 
 
 def _moved(arguments: argparse.Namespace, arm: Any, start: dict[str, Any], down: Any) -> Trajectory:
-    from fixman._common import arrays
     from fixman.rigid import motion
 
-    time, dt = arrays.positive(arguments.time, "--time"), arrays.positive(arguments.dt, "--dt")
-    if time < dt:
-        raise ValueError(f"--time must be at least a step of --dt, got {time:g} and {dt:g}")
-    steps = round(time / dt)
+    steps = round(shared.steps(arguments))
     every = max(1, steps // FRAMES)
-    of = {**start, "dt": dt, "steps": steps - steps % every, "every": every, "gravity": down}
-    more = shared.given(arguments, "out", "overwrite") | {"progress": shared.progress(arguments)}
-    return motion.simulate(arm, **of, **more)
+    of = start | {"steps": steps - steps % every, "every": every, "gravity": down}
+    more = shared.given(arguments, "dt", "out", "overwrite")
+    return motion.simulate(arm, **of, **more, progress=shared.progress(arguments))
 
 
 def _draw(path: Path, kind: str, run: Trajectory, robot: Robot) -> None:

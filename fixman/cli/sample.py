@@ -1,4 +1,24 @@
-"""`fixman sample`: independent chains of an ensemble."""
+"""Draw independent chains of an ensemble.
+
+usage: fixman sample (--beads N | --chain CHAIN) --size N --out FILE [flags]
+
+Independent configurations of a constrained chain, in reduced units.
+A .npz file holds x (size, beads, dim), log_weights (size,), and what they are of.
+
+$chain
+
+sample:
+  --size COUNT           how many; 1e6 will do (required)
+  --ensemble {rigid,stiff}  of constraints, or of stiff springs (default: rigid)
+$seed
+  --out FILE             file to write, .npz (required)
+  --overwrite            replace an existing file
+$scheduler
+$json
+
+example:
+  fixman sample --beads 50 --size 1e5 --ensemble rigid --seed 3 --out chains.npz
+"""
 
 from __future__ import annotations
 
@@ -7,30 +27,8 @@ from typing import Any
 
 from fixman.cli import chains, shared
 
-HELP = f"""
-usage: fixman sample (--beads N | --chain WORDS) --size N --out FILE [flags]
-
-draw independent chains of an ensemble
-
-Independent configurations of a constrained chain, in reduced units.
-A .npz file holds x (size, beads, dim), log_weights (size,), and what they are of.
-{chains.CHAIN}
-
-sample:
-  --size COUNT           how many; 1e6 will do (required)
-  --ensemble {{rigid,stiff}}
-                         of constraints, or of stiff springs (default: rigid){shared.SEED}
-  --out FILE             file to write, .npz (required)
-  --overwrite            replace an existing file{shared.SCHEDULER}
-  --json                 print one JSON document instead of text
-
-example:
-  fixman sample --beads 50 --size 1e5 --ensemble rigid --seed 3 --out chains.npz
-"""
-
 
 def run(arguments: argparse.Namespace) -> None:
-    """Draw chains that the flags describe."""
     import numpy as np
 
     from fixman import sample
@@ -41,23 +39,15 @@ def run(arguments: argparse.Namespace) -> None:
         raise ValueError(f"--out must end in .npz, got {path}")
     chain, values, _ = chains.made(arguments)
     seed = shared.seed(arguments)
+    values |= shared.given(arguments, "ensemble", "workers")
     with new_file(path, arguments.overwrite) as temporary, shared.client(arguments) as client:
         shared.say(arguments, f"{chain!r}, seed {seed}")
-        drawn = sample(
-            chain,
-            arguments.size,
-            **values,
-            **shared.given(arguments, "ensemble", "workers"),
-            rng=seed,
-            client=client,
-        )
+        drawn = sample(chain, arguments.size, **values, rng=seed, client=client)
         about: dict[str, Any] = {"ensemble": arguments.ensemble, "method": drawn.method}
         about |= {"seed": str(seed), "chain": chain.to_json()}
         with temporary.open("wb") as file:
             np.savez(file, x=drawn.x, log_weights=drawn.log_weights, **about)
     size, worth = len(drawn.x), drawn.effective_size
-    said = f"wrote {path}: {size} chains, {drawn.method}"
-    if round(worth) != size:
-        said = said.replace(" chains", f" chains, worth {worth:.4g} independent ones")
+    independent = "" if round(worth) == size else f", worth {worth:.4g} independent ones"
     about |= {"chain": repr(chain), "size": size, "effective_size": worth, "written": str(path)}
-    shared.result(arguments, said, about)
+    shared.result(arguments, f"wrote {path}: {size} chains{independent}, {drawn.method}", about)

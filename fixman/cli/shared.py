@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import json
 import secrets
 import signal
@@ -19,22 +20,14 @@ if TYPE_CHECKING:
     from fixman.runs.series import Series
 
 NOISE = 1e-12  # of numbers in text that are zero
+METHODS = {
+    "langevin": "Langevin",
+    "newton": "Newton",
+    "brownian": "Brownian",
+    "mc": "MonteCarlo",
+    "hmc": "HybridMonteCarlo",
+}
 INTERRUPTED = 130  # exit code, in shells, of a program that Ctrl-C ended
-
-SEED = """
-  --seed N               of all random numbers; otherwise a new one, which is said"""
-RUN = f"""
-  --every N              steps per frame; otherwise for about 1000 frames
-  --replicas COUNT       independent copies (default: 1){SEED}
-  --out FILE             file to be made for the run (required)
-  --overwrite            replace a run of that name"""
-WORKERS = """
-  --workers COUNT        threads; the results do not depend on it (default: 1)"""
-SCHEDULER = f"""{WORKERS}
-  --scheduler ADDRESS    a running Dask scheduler, whose workers do it"""
-SHOWING = """
-  --json                 print one JSON document instead of text
-  --quiet                no progress bar"""
 
 
 def show(text: object, error: bool = False) -> None:
@@ -103,19 +96,18 @@ def outputs(
     """
     from fixman._common.files import new_file
 
-    taken = [path.resolve() for path in inputs if path]
-    paths = [path.resolve() if path and path.is_symlink() else path for path in given]
     if arguments.plot:
         from fixman.analysis import plot
 
         plot.require_format(arguments.plot)
-    for path in filter(None, paths):
+    taken = [path.resolve() for path in inputs if path]
+    for path in filter(None, given):
         if path.resolve() in taken or (path.exists() and not path.is_file()):
             raise ValueError(f"{path} is an input, another output or no file: choose another name")
         taken.append(path.resolve())
     with contextlib.ExitStack() as stack:
         new = stack.enter_context
-        yield [path and new(new_file(path, arguments.overwrite)) for path in paths]
+        yield [path and new(new_file(path, arguments.overwrite)) for path in given]
     for path in filter(None, given):
         say(arguments, f"wrote {path}")
 
@@ -135,9 +127,17 @@ def client(arguments: argparse.Namespace) -> contextlib.AbstractContextManager[A
 def seed(arguments: argparse.Namespace) -> int:
     """Return --seed, or a new one."""
     given: int | None = arguments.seed
-    if given is not None and given < 0:
-        raise ValueError(f"--seed must not be negative, got {given}")
     return secrets.randbits(53) if given is None else given  # exact in other readers of JSON
+
+
+def steps(arguments: argparse.Namespace) -> float:
+    """Return how many steps of --dt a --time takes."""
+    from fixman._common import arrays
+
+    time, dt = arrays.positive(arguments.time, "--time"), arrays.positive(arguments.dt, "--dt")
+    if time < dt:
+        raise ValueError(f"--time must be at least a step of --dt, got {time:g} and {dt:g}")
+    return time / dt
 
 
 def progress(arguments: argparse.Namespace) -> bool | None:
@@ -148,6 +148,26 @@ def progress(arguments: argparse.Namespace) -> bool | None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     return False if arguments.quiet else None
+
+
+def chosen(
+    arguments: argparse.Namespace, flags: Sequence[str], usual: Mapping[str, Any]
+) -> tuple[Any, dict[str, Any]]:
+    """Return the class of --method, and its fields by the flags; refuse flags of others."""
+    import fixman
+
+    fields = {
+        method: {field.name for field in dataclasses.fields(getattr(fixman, kind))}
+        for method, kind in METHODS.items()
+    }
+    found = {name: value for name, value in given(arguments, *flags).items() if value is not None}
+    for name in found:
+        field = "flow" if name in ("shear", "extension") else name
+        able = [method for method, known in fields.items() if field in known]
+        if arguments.method not in able:
+            raise ValueError(f"--{name} is for --method {' or '.join(able)}")
+    known = {name: usual[name] for name in usual if name in fields[arguments.method]}
+    return getattr(fixman, METHODS[arguments.method]), known | found
 
 
 def simulated(arguments: argparse.Namespace, *of: Any, seed: int, **more: Any) -> int:

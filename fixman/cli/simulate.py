@@ -1,37 +1,65 @@
-"""`fixman simulate`: a chain that flags describe, in motion."""
+r"""Run a constrained chain; restartable bit for bit.
+
+usage: fixman simulate (--beads N | --chain CHAIN) --steps N --out FILE [flags]
+
+In reduced units; replicas start from random walks.
+Ctrl-C ends a run after the block that it is at; `fixman resume` goes on.
+
+$chain
+
+dynamics:
+  --method {langevin,newton,brownian,mc,hmc}  mc is Monte Carlo (default: langevin)
+  --ensemble {rigid,stiff,mobility}  of the constraints; of stiff springs in their place;
+                         brownian, its default: of the mobility
+  --dt DT                time step; otherwise 0.02, brownian 0.002, hmc 0.1
+  --kT E                 temperature (default: 1)
+  --friction F           langevin: rate; brownian: of a bead; otherwise 1
+  --scheme {geodesic,midpoint,liu}  of brownian; otherwise geodesic, in a flow midpoint
+  --leaps N              hmc: steps of dt to a trial move; otherwise 10
+  --shear RATE           brownian: velocity along x grows at this rate with y
+  or --extension RATE    brownian: extension along x at this rate, uniaxial in space
+
+potentials, which add up:
+  --bending K            K (1 − cos θ) of all angles
+  --torsion-potential K1,K2  Σ K_m (1 + cos m φ) of all torsions
+  --gravity G            acceleration downwards, along −z (−y in 2-D)
+  --tension F            force along x that pulls the two ends apart
+  --wca [EPSILON=1]      repulsion between beads without a bond; starts stretched
+  or --lj [EPSILON=1]    Lennard-Jones between them; starts stretched too
+  --sigma SIGMA          size of beads for these; otherwise 1
+
+run:
+  --steps N              such as 1e6 (required)
+$run
+$scheduler
+$showing
+
+example:
+  fixman simulate --beads 50 --dt 0.02 --steps 1e6 --replicas 64 --seed 3 --out run
+  fixman simulate --chain star:4x10 --method brownian --shear 1 --bending 5 \
+      --dt 1e-3 --steps 1e5 --seed 3 --out sheared
+"""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
-from fixman.cli import chains, dynamics, shared
+from fixman.cli import chains, shared
+
+if TYPE_CHECKING:
+    from fixman.chains.chain import Chain
+    from fixman.simulation.steppers import Stepper
 
 # Heavy imports live inside the commands: `fixman --help` answers at once.
 
+DT = {"langevin": 0.02, "newton": 0.02, "brownian": 0.002, "hmc": 0.1}  # by default
+FLAGS = ("dt", "friction", "ensemble", "scheme", "leaps", "shear", "extension")
 WALKS = (2**32 - 1,)  # a stream that no replica has
-
-HELP = f"""
-usage: fixman simulate (--beads N | --chain WORDS) --steps N --out FILE [flags]
-
-run a constrained chain; restartable bit for bit
-
-Replicas of a constrained chain, from random walks, in reduced units.
-Ctrl-C ends a run after the block that it is at; `fixman resume` goes on.
-{chains.CHAIN}
-{dynamics.DYNAMICS}
-run:
-  --steps N              such as 1e6 (required){shared.RUN}{shared.SCHEDULER}{shared.SHOWING}
-
-example:
-  fixman simulate --beads 50 --ensemble stiff --dt 0.02 --steps 1e6 \\
-      --replicas 64 --seed 3 --out run
-  fixman simulate --chain star:4x10 --method brownian --shear 1 --bending 5 \\
-      --dt 1e-3 --steps 1e5 --seed 3 --out sheared
-"""
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run a chain that the flags describe."""
     import numpy as np
 
     from fixman.runs import runfile
@@ -39,9 +67,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     runfile.free(arguments.out, arguments.overwrite)
     chain, values, x0 = chains.made(arguments)
-    stepper = dynamics.stepper(arguments, chain)
+    stepper = _stepper(arguments, chain)
     seed = shared.seed(arguments)
-    if x0 is None and dynamics.excludes(arguments):
+    if x0 is None and _excludes(arguments):
         x0 = chains.stretched(chain, **values)
     elif x0 is None:
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=WALKS))
@@ -50,3 +78,52 @@ def run(arguments: argparse.Namespace) -> int:
     of = chain, x0, stepper, arguments.steps
     with shared.client(arguments) as client:
         return shared.simulated(arguments, *of, seed=seed, client=client)
+
+
+def _stepper(arguments: argparse.Namespace, chain: Chain) -> Stepper:
+    """Make the stepper that the flags describe; errors name the flags."""
+    from fixman.potentials import flows
+
+    kind, given = shared.chosen(arguments, FLAGS, {"dt": DT.get(arguments.method)})
+    shear, extension = given.pop("shear", None), given.pop("extension", None)
+    if shear is not None:
+        given["flow"] = flows.shear(shear, chain.dim)
+    elif extension is not None:
+        planar, uniaxial = flows.planar_extension, flows.uniaxial_extension
+        given["flow"] = planar(extension, 2) if chain.dim == 2 else uniaxial(extension)
+    if "flow" in given:
+        given.setdefault("scheme", "midpoint")
+    made: Stepper = kind(kT=arguments.kT, potential=_potential(arguments, chain), **given)
+    return made
+
+
+def _potential(arguments: argparse.Namespace, chain: Chain) -> Any:
+    from fixman.potentials import energies
+
+    zeros = (0.0,) * (chain.dim - 1)
+    if arguments.sigma is not None and not _excludes(arguments):
+        raise ValueError("--sigma is for --wca or --lj")
+    sigma = 1.0 if arguments.sigma is None else arguments.sigma
+    made: dict[str, Callable[[Any], Any]] = {
+        "bending": energies.Bending,
+        "torsion_potential": energies.Torsion,
+        "gravity": lambda g: energies.Gravity((*zeros, -g)),
+        "tension": lambda f: energies.Tension((f, *zeros)),
+        "wca": lambda epsilon: energies.WCA(epsilon, sigma),
+        "lj": lambda epsilon: energies.LennardJones(epsilon, sigma),
+    }
+    total = None
+    for name, make in made.items():
+        value = getattr(arguments, name)
+        if value is not None:
+            try:
+                term = make(value)
+            except ValueError as error:
+                raise ValueError(f"--{name.replace('_', '-')}: {error}") from None
+            total = term if total is None else total + term
+    return total
+
+
+def _excludes(arguments: argparse.Namespace) -> bool:
+    """Whether beads keep apart, so that a run cannot start from random walks."""
+    return arguments.wca is not None or arguments.lj is not None

@@ -1,22 +1,6 @@
-"""`fixman torsional`: a molecule of a PDB file in motion, bonds and angles hard."""
+r"""Run torsional dynamics of a PDB file in an OpenMM force field; restartable.
 
-from __future__ import annotations
-
-import argparse
-import re
-import warnings
-
-from fixman.cli import dynamics, shared
-
-FLAGS = ("friction", "ensemble", "leaps")
-USUAL = {"friction": 5.0, "ensemble": "stiff"}  # 1/ps
-FEMTO = 0.1  # ps, from which a time step must have been meant in fs
-LONG = 0.01  # ps, above which energies drift: docs/torsional.md has the table
-
-HELP = f"""
 usage: fixman torsional PDB --forcefield XML… --temperature K --steps N --out FILE
-
-torsional dynamics of a PDB file in an OpenMM force field; restartable
 
 Dynamics of a molecule whose bonds and angles are hard and whose torsions are
 soft. Units are nm, ps, dalton, kJ/mol and kelvin. Frames hold energies, φ and ψ.
@@ -32,28 +16,42 @@ molecule:
   --hold WORD…           methyl, hydroxyl, ammonium, peptide: hard torsions too
 
 dynamics:
-  --method {{langevin,newton,hmc}}
-                         hmc is hybrid Monte Carlo (default: langevin)
-  --ensemble {{rigid,stiff}}
-                         of the constraints, or of stiff springs; otherwise this
+  --method {langevin,newton,hmc}  hmc is hybrid Monte Carlo (default: langevin)
+  --ensemble {rigid,stiff}  of the constraints, or of stiff springs; otherwise this
   --temperature K        in kelvin (required)
   --dt PS                time step in ps (default: 0.008)
-  --friction F           langevin: rate in 1/ps; otherwise {USUAL["friction"]:g}
+  --friction F           langevin: rate in 1/ps; otherwise 5
   --leaps N              hmc: steps of dt to a trial move; otherwise 10
   --platform NAME        of OpenMM; otherwise the fastest
 
 run:
   --steps N              a multiple of --every; 1e6 will do (required)
-  or --time PS           dt times steps, in ps{shared.RUN}{shared.WORKERS}{shared.SHOWING}
+  or --time PS           dt times steps, in ps
+$run
+$workers
+$showing
 
 example:
-  fixman torsional villin.pdb --forcefield amber14-all.xml implicit/obc2.xml \\
+  fixman torsional villin.pdb --forcefield amber14-all.xml implicit/obc2.xml \
       --temperature 300 --dt 0.008 --time 100 --minimize --seed 3 --out run
 """
 
+from __future__ import annotations
+
+import argparse
+import re
+import warnings
+
+from fixman.cli import shared
+
+FLAGS = ("friction", "ensemble", "leaps")
+USUAL = {"friction": 5.0, "ensemble": "stiff"}  # 1/ps
+FEMTO = 0.1  # ps, from which a time step must have been meant in fs
+LONG = 0.01  # ps, above which energies drift: docs/torsional.md has the table
+
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the molecule of a PDB file as the flags say."""
+    from fixman._common import arrays
     from fixman.io.openmm import kT
     from fixman.io.openmm.torsional import Molecule, naming
     from fixman.mechanics.dynamics import project
@@ -63,15 +61,14 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.dt >= FEMTO:
         fs = f"{arguments.dt:g} fs is {arguments.dt / 1000:g}"
         raise ValueError(f"--dt is in ps, got {arguments.dt:g}: {fs}")
-    if not arguments.temperature > 0.0:
-        raise ValueError(f"--temperature must be positive, got {arguments.temperature}")
-    kind, given = dynamics.chosen(arguments, FLAGS, USUAL)
+    temperature = arrays.positive(arguments.temperature, "--temperature")
+    kind, given = shared.chosen(arguments, FLAGS, USUAL)
     seed, steps = shared.seed(arguments), _steps(arguments)
     kept = shared.given(arguments, "chain", "add_hydrogens", "drop_solvent")
     read = arguments.pdb, arguments.forcefield, arguments.platform
     molecule = Molecule.prepare(*read, **kept)
     chain = molecule.chain(re.findall(r"[^\s,]+", " ".join(arguments.hold)))
-    stepper = kind(dt=arguments.dt, kT=kT(arguments.temperature), potential=molecule, **given)
+    stepper = kind(dt=arguments.dt, kT=kT(temperature), potential=molecule, **given)
     x0 = molecule.minimized(molecule.x0) if arguments.minimize else molecule.x0
     turning = max(0, 3 * chain.n - 6 - chain.hard.size)  # a straight molecule has five of its own
     where = "in a vacuum, " * molecule.in_vacuum
@@ -81,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
         text = f"{small} bonds of rings of up to 8 atoms do not turn, {large} of larger ones do"
         shared.say(arguments, text)
     if arguments.method == "newton" and arguments.minimize:
-        half = f"the mean will be near {0.5 * arguments.temperature:g} K"
+        half = f"the mean will be near {0.5 * temperature:g} K"
         shared.say(arguments, f"a minimum takes half of the energy of the first rates: {half}")
     with naming(molecule.names):
         if chain.straight:
@@ -96,13 +93,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _steps(arguments: argparse.Namespace) -> int:
     """Return --steps, or how many a --time takes: a multiple of --every, or of a round number."""
-    from fixman._common import arrays
-
     if arguments.steps is not None:
         return int(arguments.steps)
-    time, dt = arrays.positive(arguments.time, "--time"), arrays.positive(arguments.dt, "--dt")
-    if time < dt:
-        raise ValueError(f"--time must be at least a step of --dt, got {time:g} and {dt:g} ps")
-    steps = time / dt
+    steps = shared.steps(arguments)
     unit = arguments.every or 10 ** max(0, len(str(int(steps))) - 3)
     return int(max(1, round(steps / unit)) * unit)

@@ -26,21 +26,9 @@ def write_gsd(
 ) -> None:
     """Write the frames of a run with bonds, constraints, masses and velocities.
 
-    Parameters
-    ----------
-    run : Run
-        Slice it to write fewer frames: ``run[::10]``.
-    path : str or os.PathLike
-    replica : int, optional
-        Only this one; by default every frame holds all replicas, one molecule each and one after
-        the other: bead k of replica r is particle r·n + k.
-    overwrite : bool
-        Whether an existing file gives way.
-
-    Raises
-    ------
-    FileExistsError
-        If there is a file already.
+    Slice the run to write fewer frames, ``run[::10]``.  Without ``replica`` every frame holds all
+    replicas, one molecule each: bead k of replica r is particle r·n + k.  FileExistsError if there
+    is a file already that ``overwrite`` does not give up.
 
     Notes
     -----

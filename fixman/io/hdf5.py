@@ -45,18 +45,8 @@ CONSTANTS: dict[str, tuple[int, ...]] = {
 def write_hdf5(run: Run, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
     """Write the frames of a run in float64, with all that is known of it.
 
-    Parameters
-    ----------
-    run : Run
-        Slice it to write fewer frames: ``run[::10]``.
-    path : str or os.PathLike
-    overwrite : bool
-        Whether an existing file gives way.
-
-    Raises
-    ------
-    FileExistsError
-        If there is a file already.
+    Slice the run to write fewer frames, ``run[::10]``.  FileExistsError if there is a file already
+    that ``overwrite`` does not give up.
     """
     require_run(run)
     with new_file(path, overwrite) as temporary, h5py.File(temporary, "w") as file:
@@ -83,10 +73,7 @@ def write_hdf5(run: Run, path: str | os.PathLike[str], *, overwrite: bool = Fals
 def read_hdf5(path: str | os.PathLike[str]) -> Run:
     """Read what `write_hdf5` wrote; frames only when they are asked for.
 
-    Raises
-    ------
-    ValueError
-        If the file is something else, or its arrays are not those of the run that it names.
+    ValueError if the file is something else, or its arrays are not those of the run that it names.
     """
     path = arrays.path(path, "path").absolute()
     try:
@@ -116,7 +103,6 @@ def _shaped(found: h5py.Dataset, shape: tuple[int, ...]) -> h5py.Dataset:
 
 
 def _require_frames(file: h5py.File, about: dict[str, Any], chain: Chain, numbers: range) -> None:
-    """Compare shapes and steps of the frames with the run that the file is of."""
     rows, replicas = len(numbers), about["replicas"]
     for place in PLACES.values():
         found = _shaped(file[f"{place}/value"], (rows, replicas * chain.n, SPACE))

@@ -11,7 +11,6 @@ from fixman._common import arrays
 from fixman._common.arrays import Array, Lead, overflow
 from fixman.chains import projection_tables
 from fixman.chains.chain import Chain, count, require_chain
-from fixman.chains.coordinates import GHOSTS
 from fixman.chains.layout import Layout
 from fixman.chains.straight_bends import NEARLY
 from fixman.errors import ConstraintSolveError, FrameError, SingularCoordinateError
@@ -41,13 +40,10 @@ class Motion:
     def __init__(
         self, chain: Chain, lead: Lead, out: Array, state: tuple[Array, Array], qdd: Array | None
     ) -> None:
-        self._chain, self._lead = chain, lead
-        self._out = out  # (frames, n·d + hard + …)
+        self._chain, self._lead, self._out, self._qdd = chain, lead, out, qdd
         self._state = state  # x and v
-        self._qdd = qdd
 
     def __repr__(self) -> str:
-        """``<Motion of 100 beads in 3-D: acceleration, tension, qdd>``."""
         frames = f", frames {self._lead}" if self._lead else ""
         chain = self._chain
         return f"<Motion of {chain.n} beads in {chain.dim}-D{frames}: acceleration, tension, qdd>"
@@ -71,8 +67,7 @@ class Motion:
         Raises
         ------
         SingularCoordinateError
-            If a soft coordinate has no gradient: alone among the answers, this one is singular
-            on straight 3-D chains.
+            If a soft coordinate has no gradient, as on straight 3-D chains.
         """
         chain = self._chain
         if self._qdd is None:
@@ -104,36 +99,30 @@ def forward_dynamics(
     """Accelerations and tensions of a chain whose hard coordinates stay constant.
 
     H^bb λ = −(B_b M⁻¹ F + κ_b), ẍ = M⁻¹ (F + B_bᵀ λ), q̈_a = B_a ẍ + κ_a with F = f + B_aᵀ τ
-    (theory.md section 3; Lee & Chirikjian 2005, eq. 12, with velocity terms).
+    (theory.md section 3; Lee & Chirikjian 2005, eq. 12, with velocity terms κ).
 
     Parameters
     ----------
     chain : Chain
     x, v : (..., n, dim)
-        Positions and velocities.  Velocities that change hard coordinates, B_b v ≠ 0, are taken
-        as they are: the answer keeps q̈_b = 0 for them; `project` removes that part.
+        Velocities that change hard coordinates, B_b v ≠ 0, are taken as they are, with q̈_b = 0;
+        `project` removes that part.
     torque : (..., n_soft), optional
         Generalized forces conjugate to the soft coordinates.
     force : (..., n, dim), optional
         Cartesian forces on the beads.
 
-    Returns
-    -------
-    Motion
-        Units follow from those of the arguments: acceleration = force / mass.
-
     Raises
     ------
     SingularConstraintError
-        If the hard coordinates cannot be held here: see `fixman.SingularConstraintError`.
+        If the hard coordinates cannot be held here.
     SingularCoordinateError
         If a torque is not zero on a coordinate without gradient (sin θ ≤ 4 eps).
 
     Notes
     -----
-    O(n) in time and memory a frame.  Linear chains of bonds take fused kernels that subtract
-    nothing from what came from the same source: ẍ and the tensions are exact to rounding for any
-    masses and any bends, and so is q̈ in the plane, on nearly straight chains too.
+    O(n) in time and memory a frame.  ẍ and tensions of linear chains of bonds are exact to rounding
+    for any masses and any bends, and so is q̈ in the plane, on nearly straight chains too.
     """
     require_chain(chain)
     layout = chain.layout
@@ -144,7 +133,7 @@ def forward_dynamics(
     v = flat_v = arrays.real(v, tail, "v")
     tau, f = _NO_TORQUE, _NO_FORCE
     if torque is not None:
-        tau = arrays.real(torque, (soft,), "torque", "soft coordinate")
+        tau = arrays.real(torque, (soft,), "torque")
     if force is not None:
         f = arrays.real(force, tail, "force")
     if x.ndim > 2 or v.ndim > 2 or tau.ndim > 1 or f.ndim > 2:
@@ -173,18 +162,17 @@ def _frames(layout: Layout, x: Array, v: Array, tau: Array, f: Array, out: Array
     """Fill ``out`` frame by frame; return the first frame without an answer, or −1."""
     n, dim, links, fixed = layout.n, layout.dim, layout.links, layout.fixed
     bad: int = -1
-    if dim == 2 and links.size:
-        bad = jointed_motion.planar_motion(x, v, tau, f, links, n, fixed, out)
-        return bad
-    F = f.copy() if f.size else np.zeros_like(x)
-    if tau.size:
+    if tau.size and not (dim == 2 and links.size):
+        f = f.copy() if f.size else np.zeros_like(x)
         rows = layout.soft_rows.tables
-        bad = motion.add_torques(x.reshape(-1), tau, n, dim, fixed, rows, F.reshape(-1))
+        bad = motion.add_torques(x.reshape(-1), tau, n, dim, fixed, rows, f.reshape(-1))
+        tau = _NO_TORQUE
     if bad < 0 and links.size:
-        bad = jointed_motion.spatial_frames(x, v, F, links, n, fixed, out)
+        none = (0.0,) * dim
+        bad = jointed_motion.motion_frames(x, v, tau, f, none, links, n, fixed, out)
     elif bad < 0:
         w = np.repeat(layout.inverse_masses, dim)
-        flat = x.reshape(-1), v.reshape(-1), F.reshape(-1)
+        flat = x.reshape(-1), v.reshape(-1), (f if f.size else np.zeros_like(x)).reshape(-1)
         bad = motion.motion_frames(*flat, layout.system, w, out, np.empty(layout.units[0]))
     return bad
 
@@ -218,14 +206,14 @@ def inverse_dynamics(
     Raises
     ------
     SingularCoordinateError
-        Where the chart is singular: B has no inverse on a straight 3-D chain.
+        Where B has no inverse, as on a straight 3-D chain.
     """
     require_chain(chain)
     chain.layout.refuse_extra("inverse dynamics")
     n, dim, soft = chain.n, chain.dim, chain.soft.size
     tail = (n, dim)
     x, v = arrays.real(x, tail, "x"), arrays.real(v, tail, "v")
-    qdd = arrays.real(qdd, (soft,), "qdd", "soft coordinate")
+    qdd = arrays.real(qdd, (soft,), "qdd")
     f = arrays.real(np.zeros(tail) if force is None else force, tail, "force")
     arrays.require_finite(qdd, (soft,), "qdd", "soft coordinate")
     arrays.require_finite(f, tail, "force")
@@ -269,9 +257,8 @@ def project(
     chain : Chain
     x : (..., n, dim)
     targets : (..., n_hard), or one number for all
-        In the order of ``chain.hard``; ``chain.hard_values(x)`` are those of x.  Those of straight
-        bends are 0: what one number says of them is left out, and so are values up to 0.25 rad,
-        as ``hard_values`` of nearly straight bends has.
+        In the order of ``chain.hard``; ``chain.hard_values(x)`` are those of x.  Straight bends
+        have 0, for which one number for all and values up to 0.25 rad are taken.
     v : (..., n, dim), optional
 
     Returns
@@ -281,10 +268,10 @@ def project(
     Raises
     ------
     ConstraintSolveError
-        If the iteration does not converge: the targets are too far, or cannot be met.  If the
-        chain is so far from the origin that rounded positions miss them by more than 1e-6.
+        If the targets are too far, or cannot be met, or the chain is so far from the origin that
+        rounded positions miss them by more than 1e-6.
     SingularConstraintError
-        If the hard coordinates cannot be held here: see `fixman.SingularConstraintError`.
+        If the hard coordinates cannot be held here.
 
     Notes
     -----
@@ -297,7 +284,7 @@ def project(
     straight = chain.layout.hard_rows.trait("straight")
     if not arrays.taken(targets, "targets").ndim:
         targets = np.where(straight, 0.0, arrays.real(targets, (), "targets"))
-    goal = arrays.real(targets, (hard,), "targets", "hard coordinate")
+    goal = arrays.real(targets, (hard,), "targets")
     goal = np.where(straight & (np.abs(goal) <= NEARLY), 0.0, goal)
     speed = x0 if v is None else arrays.real(v, tail, "v")
     lead = arrays.common_lead(x0.shape[:-2], goal.shape[:-1], speed.shape[:-2])
@@ -336,15 +323,12 @@ def project(
 def _require_targets(chain: Chain, goal: Array, lead: Lead) -> None:
     """Refuse distances that are not positive, and straight bends that are not straight."""
     rows = chain.layout.hard_rows
-    wrong = np.argwhere(rows.trait("positive") & ~(goal > 0))
-    if wrong.size:
-        *index, row = wrong[0]
-        length = rows[int(row)]
+    for *index, row in np.argwhere(rows.trait("positive") & ~(goal > 0))[:1].tolist():
         raise FrameError(
-            f"the target of {length} is {goal[tuple(wrong[0])]}",
+            f"the target of {rows[row]} is {goal[(*index, row)]}",
             ": lengths must be positive",
             frame=arrays.frame_index(int(np.ravel_multi_index(index, lead)) if lead else 0, lead),
-            coordinates=[length],
+            coordinates=[rows[row]],
         )
     bends = np.abs(goal[..., rows.trait("straight")]).max(initial=0.0)
     if bends:
@@ -356,11 +340,9 @@ def _require_targets(chain: Chain, goal: Array, lead: Lead) -> None:
 
 def _shortest_bonds(chain: Chain, x: Array) -> Array:
     """Shortest distance between successive beads of a hard row, in each frame."""
-    beads = chain.layout.pattern.rows.beads.astype(np.int64) - GHOSTS
-    pairs = np.concatenate([beads[:, k : k + 2] for k in range(3)])
-    pairs = pairs[(pairs >= 0).all(axis=1)]
-    flat = x.reshape(-1, chain.n, chain.dim)
-    steps = np.linalg.norm(flat[:, pairs[:, 1]] - flat[:, pairs[:, 0]], axis=-1)
+    bonds = chain.layout.hard_rows.parts(2)
+    bonds = bonds.take(np.flatnonzero((bonds.columns[:, :2] >= 0).all(axis=1)))
+    steps, _ = bonds.values(x)
     found: Array = np.where(steps > 0.0, steps, np.inf).min(axis=1, initial=np.inf)
     return found
 
@@ -368,8 +350,7 @@ def _shortest_bonds(chain: Chain, x: Array) -> Array:
 def _require_digits(near: Array, shortest: Array, lead: Lead) -> None:
     """Refuse positions whose rounding is too coarse for the targets."""
     far = np.abs(near).max(axis=1, initial=0.0)
-    coarse = np.flatnonzero(EPS * far > COARSE * shortest[: far.size])
-    for frame in coarse[:1].tolist():
+    for frame in np.flatnonzero(EPS * far > COARSE * shortest[: far.size])[:1].tolist():
         raise ConstraintSolveError(
             f"positions lie up to {far[frame]:.3g} from the origin",
             f", where float64 numbers are {np.spacing(far[frame]):.2g} apart: the hard coordinates "
@@ -384,11 +365,10 @@ def _refuse_projection(chain: Chain, x0: Array, goal: Array, near: Array, frame:
     if not np.isfinite(last).all():  # there was no way to go from where it began
         near, last = x0, first
     # An iteration that runs away ends where bonds cannot be measured: nothing singular there.
-    far = float(np.abs(last).max())
-    if far < RUNAWAY * float(max(np.abs(first).max(), np.abs(goal).max())):
-        rows = chain.layout.pattern.rows
+    if np.abs(last).max() < RUNAWAY * max(np.abs(first).max(), np.abs(goal).max()):
         nearest = nearest_dependence(chain, last.copy())
-        if not rows.gradients(last)[1].all() or (nearest and nearest.share < SMALLEST_PIVOT):
+        exist = chain.layout.pattern.rows.gradients(last)[1].all()
+        if not exist or (nearest and nearest.share < SMALLEST_PIVOT):
             raise_failure(chain, near, frame)
     raise ConstraintSolveError(
         "the hard coordinates do not reach their targets",

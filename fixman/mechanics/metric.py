@@ -26,6 +26,7 @@ from fixman._common import arrays, statistics
 from fixman._common.arrays import Array
 from fixman.chains.chain import Chain, require_chain
 from fixman.errors import FrameError
+from fixman.kernels.algebra.vectors import Axes
 from fixman.kernels.chain import freely_jointed, hard
 from fixman.kernels.chain.hard import Hard
 from fixman.kernels.compiler.lanes import EIGHTS, LANES, ONE
@@ -190,70 +191,73 @@ def reweight(
     return Reweighting(log_weights, max(1.0, kish / statistics.statistical_inefficiency(series)))
 
 
-# --- gates ---------------------------------------------------------------------------------------
-
-
-class _Weights(NamedTuple):
-    """Inverse masses of beads, of joints with masses, and whether they are not the chain's own."""
-
-    beads: Array
-    links: Array
-    given: bool
-
-    @classmethod
-    def of(cls, chain: Chain, inverse_masses: ArrayLike | None) -> _Weights:
-        require_chain(chain)
-        links = chain.layout.links
-        if inverse_masses is None:
-            return cls(chain.layout.inverse_masses, links, False)
-        w = np.array(arrays.real(inverse_masses, (), "inverse_masses"))
-        if w.ndim == 0:
-            w = np.full(chain.n, float(w))
-        if w.shape != (chain.n,):
-            raise ValueError(
-                f"inverse_masses must be one number or have shape ({chain.n},), got {w.shape}"
-            )
-        good = (w >= 1e-100) & (w <= 1e100)
-        if not good.all():
-            k = int(np.argmin(good))
-            raise ValueError(
-                f"the inverse mass of bead {k} is {w[k]}: inverse masses must be positive, in a "
-                "unit that keeps them within 1e±100"
-            )
-        if links.size:
-            links = links.copy()
-            links[:, links.shape[1] - chain.n :] = w, 1.0 / w
-        return cls(w, links, True)
-
-    def system(self, chain: Chain) -> Hard:
-        """Return the tables of the hard rows."""
-        return chain.layout.pattern.system(self.beads) if self.given else chain.layout.system
-
-
 # --- frames --------------------------------------------------------------------------------------
 
 
-def _computed(
-    chain: Chain, weights: _Weights, workers: int, factor: float, forces: bool, x: Array
+def _inverse_masses(chain: Chain, given: ArrayLike | None) -> Array | None:
+    """Return those of all beads, or None for the chain's own."""
+    require_chain(chain)
+    if given is None:
+        return None
+    w = np.array(arrays.real(given, (), "inverse_masses"))
+    if w.ndim == 0:
+        w = np.full(chain.n, float(w))
+    if w.shape != (chain.n,):
+        raise ValueError(
+            f"inverse_masses must be one number or have shape ({chain.n},), got {w.shape}"
+        )
+    for k in np.flatnonzero(~((w >= 1e-100) & (w <= 1e100)))[:1]:
+        raise ValueError(
+            f"the inverse mass of bead {k} is {w[k]}: inverse masses must be positive, in a "
+            "unit that keeps them within 1e±100"
+        )
+    return w
+
+
+def _tables(chain: Chain, w: Array | None) -> tuple[Array, Axes, bool] | Hard:
+    """Return what the kernels read: joints of a chain of bonds, or hard rows."""
+    layout = chain.layout
+    links = layout.links
+    if not links.size:
+        return layout.system if w is None else layout.pattern.system(w)
+    if w is not None:
+        links = links.copy()
+        links[:, links.shape[1] - chain.n :] = w, 1.0 / w
+    return links, (0,) * chain.dim, layout.fixed
+
+
+def _each(
+    chain: Chain,
+    x: ArrayLike,
+    inverse_masses: ArrayLike | None,
+    workers: int,
+    factor: float,
+    forces: bool = False,
 ) -> Array:
-    """Return ``factor`` ln det H^bb of frames x (..., n, dim), or forces at kT = ``factor``."""
+    """Compute frames now, or those of a Dask array when it is."""
+    w = _inverse_masses(chain, inverse_masses)
+    workers = arrays.positive_int(workers, "workers")
+    if hasattr(x, "map_blocks") and hasattr(x, "rechunk"):
+        return _lazily(partial(_computed, chain, w, workers, factor, forces), x, chain, forces)
+    return _computed(chain, w, workers, factor, forces, x)
+
+
+def _computed(
+    chain: Chain, w: Array | None, workers: int, factor: float, forces: bool, x: ArrayLike
+) -> Array:
+    """``factor`` ln det H^bb of frames, or forces at kT = ``factor``."""
     n, dim, links, _, _ = chain.layout.sizes
+    x = arrays.real(x, (n, dim), "x")
     kernels: Any = freely_jointed if links.size else hard
-    given: tuple[Any, ...]
-    if links.size:
-        given, units = ((weights.links, dim, chain.layout.fixed),), freely_jointed.UNITS * n
-    else:
-        given, units = (weights.system(chain),), chain.layout.units[forces]
+    units = freely_jointed.UNITS * n if links.size else chain.layout.units[forces]
+    given = x.reshape(-1), _tables(chain, w), factor if forces else None
     out = np.empty(x.shape if forces else x.shape[:-2])
-    kernel, given = kernels.logdet_frames, (x.reshape(-1), *given)
-    if forces:
-        kernel, given = kernels.force_frames, (*given, factor)
-    bad = run_frames(kernel, given, x.size // (n * dim), out.reshape(-1), units, workers)
-    if bad >= 0:
-        owner = replace(chain, masses=1.0 / weights.beads) if weights.given else chain
-        raise_failure(owner, x, bad)
+    frames = x.size // (n * dim)
+    bad = run_frames(kernels.metric_frames, given, frames, out.reshape(-1), units, workers)
     if not forces:
         out *= factor
+    if bad >= 0:
+        raise_failure(chain if w is None else replace(chain, masses=1.0 / w), x, bad)
     answer: Array = out[()]  # one configuration: a number
     return answer
 
@@ -270,76 +274,57 @@ def run_frames(
 
     ``units`` are what it needs of memory.
     """
+    if not frames:
+        return -1
     in_lanes = frames >= LANES and units * LANES * 8 <= LARGEST_WORKSPACE
     states = EIGHTS if in_lanes else ONE
-    size = units * (LANES if in_lanes else 1) + LANES
+    size = units * len(states) + LANES
 
     def run(first: int, last: int) -> int:
         # From NumPy, which asks for large pages: touching new ones can cost more than the frame.
         return kernel(*given, first, last, out, np.empty(size), states)
 
-    bad = _spread(run, frames, workers)
+    registers = -(-frames // LANES)
+    pieces = min(workers, registers)
+    if pieces == 1:
+        bad = run(0, frames)
+    else:
+        # Whole registers; the last one of all reaches back over frames done already.
+        edges = [min(frames, LANES * (registers * k // pieces)) for k in range(pieces + 1)]
+        with ThreadPoolExecutor(pieces - 1) as pool:
+            others = pool.map(run, edges[1:-1], edges[2:])
+            results = [run(0, edges[1]), *others]
+        bad = next((bad for bad in results if bad >= 0), -1)
     if bad >= 0 and in_lanes:  # one of eight
         bad = kernel(*given, bad, frames, out, np.empty(size), ONE)
     return bad
 
 
-def _spread(run: Callable[[int, int], int], frames: int, workers: int) -> int:
-    """Let threads run over pieces of the frames; the first bad frame, or −1."""
-    if not frames:
-        return -1
-    registers = -(-frames // LANES)
-    pieces = min(workers, registers)
-    if pieces == 1:
-        return run(0, frames)
-    # Whole registers; the last one of all reaches back over frames done already.
-    edges = [min(frames, LANES * (registers * k // pieces)) for k in range(pieces + 1)]
-    with ThreadPoolExecutor(pieces - 1) as pool:
-        others = pool.map(run, edges[1:-1], edges[2:])
-        results = [run(0, edges[1]), *others]
-    return next((bad for bad in results if bad >= 0), -1)
-
-
 # --- lazy arrays ---------------------------------------------------------------------------------
 
 
-def _each(
-    chain: Chain,
-    x: ArrayLike,
-    inverse_masses: ArrayLike | None,
-    workers: int,
-    factor: float,
-    forces: bool = False,
-) -> Array:
-    """Compute frames now, or a Dask array when it is."""
-    weights = _Weights.of(chain, inverse_masses)
-    workers = arrays.positive_int(workers, "workers")
-    frames = partial(_computed, chain, weights, workers, factor, forces)
-    tail = (chain.n, chain.dim)
-    if not (hasattr(x, "map_blocks") and hasattr(x, "rechunk")):
-        return frames(arrays.real(x, tail, "x"))
-    lazy: Any = x
+def _lazily(compute: Callable[[ArrayLike], Array], x: Any, chain: Chain, forces: bool) -> Array:
+    """Apply a function to each block of frames of a Dask array."""
     # A wrong shape or type is told now, though the number of frames may not be known yet.
-    shape = tuple(size if size == size else 0 for size in lazy.shape)
+    tail = chain.n, chain.dim
+    shape = tuple(size if size == size else 0 for size in x.shape)
     if shape[-2:] == tail:
-        shape = (0,) * (lazy.ndim - 2) + tail
-    arrays.real(np.broadcast_to(np.zeros((), lazy.dtype), shape), tail, "x")
-    last = [lazy.ndim - 2, lazy.ndim - 1]
+        shape = (0,) * (x.ndim - 2) + tail
+    arrays.real(np.broadcast_to(np.zeros((), x.dtype), shape), tail, "x")
+    last = [x.ndim - 2, x.ndim - 1]
     lost = [] if forces else last
-    answer: Array = lazy.rechunk(dict.fromkeys(last, -1)).map_blocks(
-        partial(_block, chain, frames),
+    answer: Array = x.rechunk(dict.fromkeys(last, -1)).map_blocks(
+        partial(_block, compute),
         drop_axis=lost,
         dtype=np.float64,
-        meta=np.empty((0,) * (lazy.ndim - len(lost))),
+        meta=np.empty((0,) * (x.ndim - len(lost))),
     )
     return answer
 
 
-def _block(
-    chain: Chain, compute: Callable[[Array], Array], x: ArrayLike, block_info: Any = None
-) -> Array:
+def _block(compute: Callable[[ArrayLike], Array], x: ArrayLike, block_info: Any = None) -> Array:
     try:
-        return compute(arrays.real(x, (chain.n, chain.dim), "x"))
+        return compute(x)
     except FrameError as error:  # counted from the beginning of all blocks
         if error.frame is None:
             raise

@@ -10,6 +10,7 @@ Equations below are numbered as by Lee & Chirikjian.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cached_property
 from typing import Any, Literal, TypeAlias, TypeVar
 
@@ -25,7 +26,7 @@ from fixman.errors import SingularConstraintError
 from fixman.kernels.chain import freely_jointed, hard
 from fixman.mechanics.dynamics import forward_dynamics
 from fixman.mechanics.refusals import raise_failure
-from fixman.mechanics.structured import Factor, Sparse, Tridiagonal
+from fixman.mechanics.structured import Factor, TridiagonalFactor
 
 __all__ = ["Partition"]
 
@@ -39,16 +40,15 @@ class Partition:
     ----------
     chain : Chain
     x : (n, dim)
-        Positions, in any unit of length.
 
     Raises
     ------
     SingularConstraintError
-        If the hard coordinates cannot be held here: see `fixman.SingularConstraintError`.
+        If the hard coordinates cannot be held here.
 
     Notes
     -----
-    Construction costs O(n); so does each answer, where it does not say otherwise.  The blocks of
+    Construction costs O(n), and so does each answer where it does not say otherwise.  The blocks of
     soft coordinates are computed on first access, and only they can meet a singular coordinate.
     """
 
@@ -56,26 +56,20 @@ class Partition:
         self.chain = chain
         self._x = single(chain, x).copy()
         self._order = chain.layout.pattern.order
-        try:
-            self._factor: Factor = _hard_matrix(chain, self._x).factor()
-        except SingularConstraintError:
-            raise_failure(chain, self._x, 0)
+        self._factor = _hard_factor(chain, self._x)
 
     def __repr__(self) -> str:
-        """``<Partition: 201 soft, 99 hard coordinates>``."""
         return f"<Partition: {self.chain.soft.size} soft, {self.chain.hard.size} hard coordinates>"
 
     # --- blocks -----------------------------------------------------------------------------
 
     @cached_property
     def _B_b(self) -> Matrix:
-        """Hard Wilson rows in public order."""
-        rows = self.chain.layout.hard_rows
+        rows = self.chain.layout.hard_rows  # in public order
         return rows.to_sparse(rows.gradients(self._x)[0])
 
     @cached_property
     def _B_a(self) -> Matrix:
-        """Soft Wilson rows."""
         table = self.chain.layout.soft_rows
         return table.to_sparse(self.chain.layout.gradients(table, self._x))
 
@@ -117,11 +111,10 @@ class Partition:
         b : (n_soft,) or (n_soft, k)
             Torques minus velocity terms, conjugate to the soft coordinates.
         method : "fused" or "lu"
-            "lu" is the published route (Lee & Chirikjian 2005, eq. 13) with
-            `scipy.linalg.solve_banded`, or with `scipy.sparse.linalg.splu` where H^bb has no band;
-            "fused" uses H = B M⁻¹ Bᵀ without forming the blocks, and for linear chains of bonds
-            the kernels of `fixman.forward_dynamics`, which stay accurate where masses differ by
-            orders of magnitude; "lu" loses as many digits there as the ratio of masses has.
+            "lu" is the published route (eq. 13), by banded LU, or sparse where H^bb has no band;
+            it loses as many digits as the ratio of masses has.  "fused" forms no block of soft
+            coordinates; for linear chains of bonds it is `fixman.forward_dynamics`, accurate for
+            any masses.
 
         Raises
         ------
@@ -149,17 +142,15 @@ class Partition:
         return _finite(answer, answer)
 
     def _solve_lu(self, b: Array) -> Array:
-        # c, d, e and f of eq. 13
+        """c − f of eq. 13."""
+        order = self._order  # in which the band is narrow
         with np.errstate(all="ignore"):
             c = np.asarray(self.H_aa @ b)
-            d = np.asarray(self.H_ab.T @ b)[self._order]  # in the narrow order of the band
-        if not self.chain.hard.size:
-            return _finite(c, c)
-        _finite(d, d)
-        e = np.empty_like(d)
-        H = self.H_bb[self._order][:, self._order]
-        e[self._order] = _lu(H, self.chain.layout.linear, d)
-        with np.errstate(all="ignore"):
+            d = np.asarray(self.H_ab.T @ b)
+            e = np.empty_like(d)
+            if d.size:
+                H = self.H_bb[order][:, order]
+                e[order] = _lu(H, self.chain.layout.linear, _finite(d, d)[order])
             f = self.H_ab @ e
             answer = np.asarray(c - f)
         return _finite(answer, answer)
@@ -177,16 +168,9 @@ class Partition:
         return answer
 
     def tensions(self, force: ArrayLike) -> Array:
-        """Tensions that hold the chain at rest under Cartesian forces; a stretched rod is > 0.
+        """Tensions (H^bb)⁻¹ B_b M⁻¹ f (n_hard,) that hold the chain at rest under forces (n, dim).
 
-        Parameters
-        ----------
-        force : (n, dim)
-
-        Returns
-        -------
-        ndarray (n_hard,)
-            (H^bb)⁻¹ B_b M⁻¹ f; torques for hard angles.  Regular on straight chains.
+        A stretched rod has a tension > 0; those of hard angles are torques.
         """
         f = arrays.real(force, (self.chain.n, self.chain.dim), "force")
         if f.ndim != 2:
@@ -248,22 +232,21 @@ def _finite(answer: _T, values: Array) -> _T:
     return answer
 
 
-def _hard_matrix(chain: Chain, x: Array) -> Tridiagonal | Sparse:
-    """H^bb in factor order, as the structure that it has."""
+def _hard_factor(chain: Chain, x: Array) -> Factor:
+    """LDLᵀ of H^bb, in factor order."""
     layout = chain.layout
-    links = layout.links
-    if links.size:
-        work = np.empty((links.shape[1] - 1, freely_jointed.UNITS))
-        shape = links[0], chain.dim, layout.fixed
-        found = freely_jointed.factored(x.reshape(-1), 0, 0, shape, True, work.reshape(-1), 0.0)
-        if not (found and np.isfinite(work).all()):
-            raise_failure(chain, x, 0)
-        u, turn = work[:, :3], work[1:, freely_jointed.TURN :]
-        return Tridiagonal(links[0], (u[1:] * u[:-1]).sum(axis=1), np.linalg.norm(turn, axis=1))
-    V = np.empty(layout.pattern.symbolic.nnz)
-    if not hard.matrix_frame(x.reshape(-1), layout.system, V):
+    if layout.links.size:
+        joints = layout.links, (0,) * chain.dim, layout.fixed
+        work = np.empty((layout.links.shape[1] - 1, freely_jointed.UNITS))
+        found = freely_jointed.factored(x.reshape(-1), 0, 0, joints, True, work.reshape(-1), 0.0)
+        if found == found:
+            return TridiagonalFactor(work[:, freely_jointed.INVERSE], work[1:, freely_jointed.G])
         raise_failure(chain, x, 0)
-    return Sparse.stored(V, layout.pattern.symbolic)
+    V = np.empty(layout.pattern.symbolic.nnz)
+    if hard.matrix_frame(x.reshape(-1), layout.system, V):
+        with suppress(SingularConstraintError):
+            return Factor.of(V, layout.pattern.symbolic)
+    raise_failure(chain, x, 0)
 
 
 def _lu(H: Any, banded: bool, d: Array) -> Array:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +19,6 @@ from fixman.errors import SingularConstraintError
 from fixman.kernels.factors import sparse, tridiagonal
 
 __all__ = ["BlockTridiagonal", "Factor", "Sparse", "Tridiagonal"]
-
 
 Index = NDArray[np.int64]
 
@@ -39,24 +38,15 @@ class Tridiagonal:
     """
 
     def __init__(self, weights: ArrayLike, cosines: ArrayLike, sines: ArrayLike) -> None:
-        self.weights = _vector(weights, "weights")
-        if self.weights.size < 1:
+        self.weights = w = _rows(weights, "weights")
+        if w.size < 1:
             raise ValueError("weights must have one entry more than there are bonds, got none")
-        joints = max(self.weights.size - 2, 0)
-        self.cosines = _vector(cosines, "cosines", joints)
-        self.sines = _vector(sines, "sines", joints)
-        if (self.weights < 0).any():
-            row = int(np.argmin(self.weights))
-            raise ValueError(
-                f"weight {row} is {self.weights[row]}: inverse masses are not negative"
-            )
-        odd = np.abs(self.cosines**2 + self.sines**2 - 1) > 1e-6
-        if odd.any():
-            row = int(np.argmax(odd))
-            raise ValueError(
-                f"joint {row} has cosine {self.cosines[row]} and sine {self.sines[row]}: they must "
-                "belong to one angle"
-            )
+        self.cosines = c = _rows(cosines, "cosines", max(w.size - 2, 0))
+        self.sines = s = _rows(sines, "sines", c.size)
+        for k in np.flatnonzero(w < 0)[:1]:
+            raise ValueError(f"weight {k} is {w[k]}: inverse masses are not negative")
+        for k in np.flatnonzero(np.abs(c * c + s * s - 1.0) > 1e-6)[:1]:
+            raise ValueError(f"joint {k} has cosine {c[k]} and sine {s[k]}, not of one angle")
 
     def to_dense(self) -> Array:
         """Return the matrix as a dense array, for tests."""
@@ -71,24 +61,17 @@ class Tridiagonal:
         SingularConstraintError
             If a pivot is not positive: a weight is zero where nothing else holds the bond.
         """
-        symbolic = _neighbours(self.weights.size - 1)
-        V, D = np.empty(symbolic.nnz), np.empty(symbolic.size)
-        if not tridiagonal.factor(self.weights, self.cosines, self.sines, V, D):
-            row = int(np.argmin(D > 0))
-            raise SingularConstraintError(f"the pivot of row {row} is not positive")
-        return TridiagonalFactor(V, D, symbolic)
+        inverse, g = np.empty(self.weights.size - 1), np.empty(self.cosines.size)
+        lost = tridiagonal.factor(self.weights, self.cosines, self.sines, inverse, g)
+        if lost >= 0:
+            raise SingularConstraintError(f"the pivot of row {lost} is not positive")
+        return TridiagonalFactor(inverse, g)
 
 
 @lru_cache(maxsize=8)
 def _neighbours(m: int) -> sparse.Symbolic:
     k = np.arange(max(m - 1, 0))
     return sparse.analyse(m, k + 1, k)
-
-
-def _finite(answer: Array) -> Array:
-    if not np.isfinite(answer).all():
-        raise ValueError("the answer overflowed: scale the matrix or the right-hand side")
-    return answer
 
 
 class BlockTridiagonal:
@@ -150,7 +133,7 @@ class BlockTridiagonal:
         own, below, symbolic, place = _blocks(self.diagonal.shape[1], tuple(self.sizes.tolist()))
         V = np.zeros(symbolic.nnz)
         V[place] = np.concatenate([self.diagonal[own], self.lower[below]])
-        factor = BlockTridiagonalFactor(*_factored(V, symbolic))
+        factor = BlockTridiagonalFactor.of(V, symbolic)
         factor._matrix = self
         return factor
 
@@ -184,8 +167,8 @@ class Sparse:
 
     def __init__(self, matrix: Any, symbolic: sparse.Symbolic | None = None) -> None:
         shape: Any = getattr(matrix, "shape", ())
-        fit = issparse(matrix) and len(shape) == 2 and shape[0] == shape[1]
-        if not fit:
+        square = issparse(matrix) and shape == shape[:1] * 2
+        if not square:
             got = f"{type(matrix).__name__} of shape {shape}"
             raise ValueError(f"matrix must be a scipy.sparse array (m, m), got a {got}")
         m = shape[0]
@@ -193,25 +176,16 @@ class Sparse:
         i, j = elements.coords
         low = i >= j
         i, j, a = i[low], j[low], arrays.real(elements.data[low], (), "matrix")
-        if not np.isfinite(a).all():
-            bad = int(np.argmin(np.isfinite(a)))
-            raise ValueError(f"element ({i[bad]}, {j[bad]}) of the matrix is {a[bad]}")
+        for k in np.flatnonzero(~np.isfinite(a))[:1]:
+            raise ValueError(f"element ({i[k]}, {j[k]}) of the matrix is {a[k]}")
         self.symbolic = sparse.analyse(m, i, j) if symbolic is None else symbolic
         if self.symbolic.size != m:
             raise ValueError(f"symbolic is of {self.symbolic.size} rows, the matrix has {m}")
         place = sparse.places(self.symbolic, i, j)
-        if (place < 0).any():
-            lost = int(np.argmin(place))
-            raise ValueError(f"element ({i[lost]}, {j[lost]}) is outside the pattern of symbolic")
+        for k in np.flatnonzero(place < 0)[:1]:
+            raise ValueError(f"element ({i[k]}, {j[k]}) is outside the pattern of symbolic")
         self._V: Array = np.zeros(self.symbolic.nnz)
         np.add.at(self._V, place, a)
-
-    @classmethod
-    def stored(cls, V: Array, symbolic: sparse.Symbolic) -> Sparse:
-        """Take over elements that already stand where `factors.sparse` wants them."""
-        matrix = cls.__new__(cls)
-        matrix._V, matrix.symbolic = V, symbolic
-        return matrix
 
     def to_csc(self) -> csc_array[Any]:
         """Return the lower triangle, with the zeros that the factor fills."""
@@ -230,28 +204,27 @@ class Sparse:
         SingularConstraintError
             If a pivot is lost to rounding: the matrix is not positive definite.
         """
-        return SparseFactor(*_factored(self._V.copy(), self.symbolic))
-
-
-def _factored(V: Array, symbolic: sparse.Symbolic) -> tuple[Array, Array, sparse.Symbolic]:
-    """Factor in place; refuse a matrix that is not positive definite."""
-    D, work = np.empty((2, symbolic.size))
-    sparse.factor(V, D, symbolic, work, 0.0)
-    lost = np.isnan(D)
-    if lost.any():
-        raise SingularConstraintError(
-            f"row {int(np.argmax(lost))} depends on the rows before it: its pivot is lost to "
-            "rounding"
-        )
-    return V, D, symbolic
+        return SparseFactor.of(self._V.copy(), self.symbolic)
 
 
 class SparseFactor:
     """The LDLᵀ of a `Sparse`."""
 
     def __init__(self, V: Array, D: Array, symbolic: sparse.Symbolic) -> None:
-        self._V, self._D = V, D
-        self._symbolic = symbolic
+        self._V, self._D, self._symbolic = V, D, symbolic
+
+    @classmethod
+    def of(cls, V: Array, symbolic: sparse.Symbolic) -> Self:
+        """Factor elements that stand where `kernels.factors.sparse` wants them, in place."""
+        D, work = np.empty((2, symbolic.size))
+        sparse.factor(V, D, symbolic, work, 0.0)
+        lost = np.isnan(D)
+        if lost.any():
+            raise SingularConstraintError(
+                f"row {int(np.argmax(lost))} depends on the rows before it: its pivot is lost to "
+                "rounding"
+            )
+        return cls(V, D, symbolic)
 
     @property
     def logdet(self) -> float:
@@ -260,7 +233,7 @@ class SparseFactor:
 
     def solve(self, b: ArrayLike) -> Array:
         """Return A⁻¹ b for b (m,) or (m, r), in O(nnz(L) r)."""
-        y = _right_hand_side(b, self._symbolic.size)
+        y = _rows(b, "b", self._symbolic.size, (1, 2))
         rows = np.ascontiguousarray(y.T if y.ndim == 2 else y[None])
         sparse.solve_each(self._V, self._D, self._symbolic, rows)
         return _finite(rows.T.reshape(y.shape))
@@ -279,7 +252,12 @@ Factor = SparseFactor
 
 
 class TridiagonalFactor(SparseFactor):
-    """The LDLᵀ of a `Tridiagonal`."""
+    """The LDLᵀ of a `Tridiagonal`, of 1/d_k (m,) and g_k = −L_{k+1,k} (m − 1,)."""
+
+    def __init__(self, inverse: Array, g: Array) -> None:
+        V = np.empty(inverse.size + g.size)
+        V[::2], V[1::2] = 1.0 / inverse, -g
+        super().__init__(V, np.ascontiguousarray(inverse), _neighbours(inverse.size))
 
     def inverse_on_pattern(self) -> Array:
         """Return diagonal and off-diagonal of A⁻¹ as (2, m), in O(m)."""
@@ -303,23 +281,23 @@ class BlockTridiagonalFactor(SparseFactor):
         return S, T
 
 
+def _finite(answer: Array) -> Array:
+    if not np.isfinite(answer).all():
+        raise ValueError("the answer overflowed: scale the matrix or the right-hand side")
+    return answer
+
+
 def _lower(V: Array, symbolic: sparse.Symbolic) -> csc_array[Any]:
     parts = (V.copy(), symbolic.row.copy(), symbolic.first.copy())
     return csc_array(parts, shape=(symbolic.size, symbolic.size))
 
 
-def _vector(value: ArrayLike, name: str, size: int | None = None) -> Array:
+def _rows(value: ArrayLike, name: str, m: int | None = None, axes: tuple[int, ...] = (1,)) -> Array:
+    """Return a copy of finite numbers (m,), or of as many axes as these."""
     array = arrays.real(value, (), name)
-    if array.ndim != 1 or (size is not None and array.size != size):
-        expected = "(m,)" if size is None else f"({size},)"
-        raise ValueError(f"{name} must have shape {expected}, got {array.shape}")
+    if array.ndim not in axes or (m is not None and array.shape[0] != m):
+        rows = "m" if m is None else m
+        more = f" or ({rows}, r)" if 2 in axes else ""
+        raise ValueError(f"{name} must have shape ({rows},){more}, got {array.shape}")
     arrays.require_finite(array, array.shape, name, "row")
-    return array.copy()
-
-
-def _right_hand_side(b: ArrayLike, m: int) -> Array:
-    array = arrays.real(b, (), "b")
-    if array.ndim not in (1, 2) or array.shape[0] != m:
-        raise ValueError(f"b must have shape ({m},) or ({m}, r), got {array.shape}")
-    arrays.require_finite(array, array.shape, "b", "row")
     return array.copy()

@@ -15,7 +15,7 @@ from scipy.spatial import cKDTree
 from fixman._common import arrays
 from fixman._common.arrays import Array, overflow
 from fixman.chains import topology
-from fixman.chains.chain import Chain, bonds, closures, count, require_chain
+from fixman.chains.chain import Chain, bonds, closures, require_chain
 from fixman.chains.coordinates import GHOSTS, Index, Rows
 from fixman.chains.straight_bends import Lines
 from fixman.errors import SingularCoordinateError
@@ -38,20 +38,9 @@ NUMBER_OR_WALL = "it must be a finite number, or inf where no chain can be"
 def bind(chain: Chain, potential: Any, energies: bool = False, forces: bool = True) -> Bound:
     """Put a potential on a chain, where it has energies and forces.
 
-    Parameters
-    ----------
-    chain : Chain
-    potential : a potential of this module, an object with energy(x) and force(x), or None
-    energies : bool
-        Whether compiled code needs the energies of one's own potentials, as samplers do.
-    forces : bool
-        Whether anybody needs their forces; without, one's own need not have any.
-
-    Raises
-    ------
-    ValueError
-        If the potential names beads or angles that the chain does not have, or has no energy
-        though it needs one.
+    ``energies`` says whether compiled code needs those of one's own potentials, as samplers do;
+    without ``forces`` one's own need not have any.  ValueError for a potential that names beads or
+    angles that the chain does not have, or that has no energy though it needs one.
     """
     require_chain(chain)
     return Bound(chain, potential, energies, forces)
@@ -91,12 +80,7 @@ def warn_of_temperature(potential: Any, kT: Any) -> None:
 class Bound:
     """A potential on a chain; made by `bind`.
 
-    Attributes
-    ----------
-    chain : Chain
-    potential
-    tables : PotentialTables
-        What compiled steppers read.  They hold addresses of functions that live as long as this.
+    Compiled steppers read its ``tables``, with addresses of functions that live as long as this.
     """
 
     def __init__(
@@ -121,15 +105,12 @@ class Bound:
         """
         tail = (self.chain.n, self.chain.dim)
         x = arrays.real(x, tail, "x")
-        lead = x.shape[:-2]
-        out = np.empty(count(lead))
-        bad = self._frames(x, out, energies=True)
-        if bad >= 0:
-            raise self._failed(x, bad, "energy")
+        out = self._frames(x, np.empty(x.shape[:-2]), "energy")
+        flat = out.reshape(-1)
         for energy in self._parts.energies:
             for frame, one in enumerate(x.reshape(-1, *tail)):
-                out[frame] += _energy(energy, one)
-        answer: Array = out.reshape(lead)[()]
+                flat[frame] += _energy(energy, one)
+        answer: Array = out[()]
         return answer
 
     def force(self, x: ArrayLike) -> Array:
@@ -141,11 +122,7 @@ class Bound:
             Where there is none: as `energy`, and where a bend has no direction to push to.
         """
         x = arrays.real(x, (self.chain.n, self.chain.dim), "x")
-        out = np.empty(x.size)
-        bad = self._frames(x, out, energies=False)
-        if bad >= 0:
-            raise self._failed(x, bad, "forces")
-        return out.reshape(x.shape)
+        return self._frames(x, np.empty(x.shape), "forces")
 
     def check(self, x: ArrayLike | None = None) -> None:
         """Raise what a potential of the user's own raised when a stepper called it.
@@ -168,22 +145,23 @@ class Bound:
             if kind:
                 raise _compiled_failure(what, function, x)
 
-    def _frames(self, x: Array, out: Array, energies: bool) -> int:
-        """Fill ``out`` for all frames, eight at a time; return the first bad one or −1."""
-        tables = self.tables._replace(energies=None)
+    def _frames(self, x: Array, out: Array, what: str) -> Array:
+        """Fill ``out`` with the energy or the forces of all frames, eight at a time."""
+        tables, energies = self.tables._replace(energies=None), what == "energy"
         if energies:
             tables = tables._replace(external=None)
         step = self.chain.n * self.chain.dim
         frames = x.size // step
+        size = 1 if energies else step
         whole = frames - frames % LANES
         for states, start, end in ((EIGHTS, 0, whole), (ONE, whole, frames)):
-            part, size = x.reshape(-1)[start * step : end * step], out.size // max(frames, 1)
             if start < end:
-                some = out[start * size : end * size]
+                part = x.reshape(-1)[start * step : end * step]
+                some = out.reshape(-1)[start * size : end * size]
                 bad = forces.frames(part, tables, some, energies, states)
                 if bad >= 0:
-                    return start + int(bad)
-        return -1
+                    raise self._failed(x, start + int(bad), what)
+        return out
 
     def _failed(self, x: Array, frame: int, what: str) -> ValueError:
         """Return what went wrong in a frame of x."""
@@ -241,7 +219,7 @@ class Assembly:
         self.forced = forced  # forces of one's own potentials are called
         self.sampled = sampled  # energies are called by compiled code
         self.terms: dict[int, list[tuple[Index, Array]]] = {3: [], 4: []}  # by number of beads
-        self.field = np.zeros((chain.n, chain.dim))
+        self.field = np.zeros((chain.n, chain.dim))  # constant forces
         self.tethers: list[tuple[Index, Array]] = []
         self.pair: Pairs | None = None
         self.addresses: list[int] = []
@@ -267,27 +245,20 @@ class Assembly:
 
         self.call(self._python(force), term.energy)
 
-    def bonded(self, kind: Any, beads: Index, rows: Array) -> None:
-        """Add terms (T, 3 or 4) with a kind and a row of parameters each, or one for all."""
-        blocks = self.terms[beads.shape[1]]
+    def bonded(self, kind: Any, terms: Rows, rows: Array) -> None:
+        """Add angles or torsions with a kind and a row of parameters each, or one for all."""
+        if not len(terms):
+            return
+        size = KINDS[terms.kinds[0]].beads
+        blocks = self.terms[size]
         start = sum(parameters.size for _, parameters in blocks)
         uniform = bool((rows == rows[:1]).all())
         rows = rows[:1] if uniform else rows
-        table = np.empty((len(beads), 2 + beads.shape[1]), dtype=np.int64)
+        table = np.empty((len(terms), 2 + size), dtype=np.int64)
         table[:, 0] = kind
-        table[:, 1] = start + (0 if uniform else rows.shape[1] * np.arange(len(beads)))
-        table[:, 2:] = beads + GHOSTS
+        table[:, 1] = start + (0 if uniform else rows.shape[1] * np.arange(len(terms)))
+        table[:, 2:] = terms.beads[:, :size]
         blocks.append((table, rows))
-
-    def push(self, beads: Index, force: Array) -> None:
-        """Add constant forces."""
-        self.field[beads] += force
-
-    def tether(self, beads: Index, points: Array, stiffness: Array) -> None:
-        """Add springs to points."""
-        rows = np.zeros((beads.size, 4))
-        rows[:, : points.shape[1]], rows[:, 3] = points, stiffness
-        self.tethers.append((beads + GHOSTS, rows))
 
     def pairs(self, term: Any, cutoff: float, energy: float, slope: float) -> None:
         """Set the interaction of beads that are not bonded, a `WCA` or `LennardJones`.
@@ -350,12 +321,6 @@ class Assembly:
         assert address is not None
         return address
 
-    def named(self, beads: Beads | None, kind: int, name: str) -> Index:
-        """Return the beads (terms, 3 or 4) of the terms that are named, or else of all."""
-        table = named_terms(self.chain, beads, kind, name)
-        terms: Index = table.beads[:, : KINDS[kind].beads].astype(np.int64) - GHOSTS
-        return terms
-
     def vector(self, value: Any, name: str) -> Array:
         """Return a vector of the chain's dimension."""
         array = np.array(value)
@@ -377,18 +342,14 @@ class Assembly:
             torsions=_joined(Terms, self.terms[4]),
             tethers=_joined(Tethers, self.tethers),
             pairs=self.pair,
-            external=_addresses(self.addresses),
-            energies=_addresses(self.energy_addresses),
+            external=np.array(self.addresses, np.int64) if self.addresses else None,
+            energies=np.array(self.energy_addresses, np.int64) if self.energy_addresses else None,
         )
-
-
-def _addresses(found: list[int]) -> Any:
-    return np.array(found, dtype=np.int64) if found else None
 
 
 def _joined(kind: Any, blocks: list[tuple[Index, Array]]) -> Any:
     """Return tables of the kind from blocks of them; None: there are no terms."""
-    if not sum(first.size for first, _ in blocks):
+    if not blocks:
         return None
     return kind(*(np.concatenate([b.ravel() for b in part]) for part in zip(*blocks, strict=True)))
 
@@ -425,13 +386,10 @@ def _energy(energy: Any, x: Array, walls: bool = False) -> float:
     """Return an energy of one's own as a float; it may be infinite where there are walls."""
     _require_energy(energy)
     found = energy(x.copy())
-    arrays.refuse_units(found, "energy(x)")
-    shape = getattr(found, "shape", ())
-    real = isinstance(found, (int, float)) or getattr(found, "dtype", np.dtype("O")).kind in "biuf"
-    if shape or not real:
-        text = f"an array of shape {shape}" if shape else f"{found!r:.80}"
-        raise TypeError(f"energy(x) returned {text}: one real number is expected")
-    value = float(found)
+    array = arrays.taken(found, "energy(x)", "one real number")
+    if array.ndim or array.dtype.kind not in "biuf":
+        raise TypeError(f"energy(x) returned {found!r:.80}: one real number is expected")
+    value = float(array)
     if not value > -np.inf:
         raise ValueError(f"energy(x) returned {value}: {NUMBER_OR_WALL}")
     if value == np.inf and not walls:
@@ -460,7 +418,7 @@ def _compiled_failure(what: str, function: Any, x: Array) -> Exception:
         arrays.require_finite(out, out.shape, "force(x)")
     except ValueError as error:
         return ValueError(f"{error}, in {name}")
-    return RuntimeError(f"{name} raised an error or gave NaN, but not when called again")
+    return RuntimeError(f"{name} gave NaN, but not when called again")
 
 
 # --- what a chain has -----------------------------------------------------------------------------

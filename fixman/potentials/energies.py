@@ -2,12 +2,11 @@
 
 A potential is a frozen description that knows no chain: ``Bending(5.0) + WCA()``.  A stepper takes
 it as it is; `bind` puts it on a chain, where it has energies and forces.  Angles are 0 where the
-chain is straight, torsions ±π at trans (IUPAC).  Whatever is not said to be otherwise is internal:
-its forces sum to zero and exert no torque.
+chain is straight, torsions ±π at trans (IUPAC).
 
 A potential of your own is any object with ``energy(x)`` and ``force(x)`` of one configuration
-(n, dim), at the price of a call into Python every step, or a compiled function: `Compiled`.  For
-`fixman.MonteCarlo` it needs its energy only.
+(n, dim), called in Python every step, or a compiled function: `Compiled`.  `fixman.MonteCarlo`
+needs its energy only.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ import numpy as np
 
 from fixman._common import arrays
 from fixman._common.arrays import Array
+from fixman.chains.coordinates import GHOSTS, Rows
 from fixman.kernels.chain.rows import ANGLE, TORSION
 from fixman.kernels.potentials.bonded import COMBINED, COSINE, HARMONIC, ORDER, SQUARED, TILTED
 from fixman.kernels.potentials.forces import PotentialTables
@@ -29,6 +29,7 @@ from fixman.potentials.binding import (
     Bound,
     bead_rows,
     bind,
+    named_terms,
     one_each,
     require_beads,
     require_potential,
@@ -88,8 +89,7 @@ class _Term:
         raise NotImplementedError
 
     def _set(self, **values: Any) -> None:
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        vars(self).update(values)
 
 
 # --- bonded ---------------------------------------------------------------------------------------
@@ -135,17 +135,15 @@ class Bending(_Term):
         )
 
     def _tabulate(self, tables: Assembly) -> None:
-        beads = tables.named(self.beads, ANGLE, "angle")
-        k, angle = (
-            one_each(value, len(beads), name, "angle")
-            for value, name in ((self.stiffness, "stiffness"), (self.angle, "angle"))
-        )
+        terms = named_terms(tables.chain, self.beads, ANGLE, "angle")
+        k = one_each(self.stiffness, len(terms), "stiffness", "angle")
+        angle = one_each(self.angle, len(terms), "angle", "angle")
         if tables.chain.dim == 3 and not np.all((angle >= 0.0) & (angle <= np.pi)):
             raise ValueError("an angle in space must be from 0 (straight) to π")
         sine = np.where(np.abs(np.sin(angle)) < 1e-15, 0.0, np.sin(angle))
         rows = np.stack([k, angle, np.cos(angle), sine], axis=1)
         kind = BENDS[self.kind]
-        tables.bonded(np.where((kind == COSINE) & (sine != 0.0), TILTED, kind), beads, rows)
+        tables.bonded(np.where((kind == COSINE) & (sine != 0.0), TILTED, kind), terms, rows)
 
 
 @dataclass(frozen=True)
@@ -187,13 +185,11 @@ class Torsion(_Term):
         k, delta = np.array(self.amplitudes), np.array(self.phases)
         waves = np.stack([k * np.cos(delta), k * np.sin(delta)], axis=1)
         row = np.concatenate([[k.sum()], waves.ravel()])
-        tables.bonded(k.size, tables.named(self.beads, TORSION, "torsion"), row[None])
+        tables.bonded(k.size, _torsions(self, tables), row[None])
 
 
 @dataclass(frozen=True)
 class _Polynomial(_Term):
-    """A polynomial of the cosine of torsions."""
-
     INVARIANT = True
     MOST: ClassVar[int]
 
@@ -211,8 +207,7 @@ class _Polynomial(_Term):
 class RyckaertBellemans(_Polynomial):
     """U = Σ_n C_n cosⁿ ψ of the torsions, n = 0 … 5, with ψ = φ − π, 0 at trans.
 
-    (Ryckaert & Bellemans 1975.)  ``coefficients`` are C_0, C_1, …; ``beads`` and errors are as for
-    `Torsion`.
+    (Ryckaert & Bellemans 1975.)  ``coefficients`` are C_0, C_1, …; else as `Torsion`.
     """
 
     MOST = 6
@@ -222,7 +217,7 @@ class RyckaertBellemans(_Polynomial):
         waves = np.polynomial.chebyshev.poly2cheb(powers)  # cosⁿ φ as cos mφ
         row = np.zeros(2 * waves.size - 1)
         row[0], row[1::2] = waves[0], waves[1:]
-        tables.bonded(waves.size - 1, tables.named(self.beads, TORSION, "torsion"), row[None])
+        tables.bonded(waves.size - 1, _torsions(self, tables), row[None])
 
 
 @dataclass(frozen=True)
@@ -237,14 +232,32 @@ class BendingTorsion(_Polynomial):
 
     def _tabulate(self, tables: Assembly) -> None:
         row = np.pad(self.coefficients, (0, 4 - len(self.coefficients)))
-        tables.bonded(COMBINED, tables.named(self.beads, TORSION, "torsion"), row[None])
+        tables.bonded(COMBINED, _torsions(self, tables), row[None])
+
+
+def _torsions(term: Torsion | _Polynomial, tables: Assembly) -> Rows:
+    return named_terms(tables.chain, term.beads, TORSION, "torsion")
 
 
 # --- between beads that are not bonded ------------------------------------------------------------
 
 
+class _Pair(_Term):
+    INVARIANT = True
+
+    def __post_init__(self) -> None:
+        own: Any = self
+        for name in ("epsilon", "sigma"):
+            numbers = _numbers(getattr(own, name), name)
+            if not np.all(np.array(numbers) > 0.0):
+                raise ValueError(f"{name} must be positive, got {getattr(own, name)!r:.80}")
+            self._set(**{name: numbers})
+        exclude = arrays.whole(own.exclude, "exclude", 0)
+        self._set(exclude=exclude, skin=arrays.positive(own.skin, "skin"))
+
+
 @dataclass(frozen=True)
-class LennardJones(_Term):
+class LennardJones(_Pair):
     """U = 4 ε ((σ/r)¹² − (σ/r)⁶) between beads closer than a cutoff, in open space.
 
     Parameters
@@ -263,8 +276,6 @@ class LennardJones(_Term):
         of speed only.
     """
 
-    INVARIANT = True
-
     epsilon: float | tuple[float, ...] = 1.0
     sigma: float | tuple[float, ...] = 1.0
     cutoff: float = 2.5
@@ -273,7 +284,7 @@ class LennardJones(_Term):
     skin: float = 0.8
 
     def __post_init__(self) -> None:
-        _set_pair(self)
+        super().__post_init__()
         arrays.require_one_of(self.shift, "shift", ("energy", "force"))
         self._set(cutoff=arrays.positive(self.cutoff, "cutoff"))
 
@@ -284,21 +295,16 @@ class LennardJones(_Term):
 
 
 @dataclass(frozen=True)
-class WCA(_Term):
+class WCA(_Pair):
     """The repulsive part of `LennardJones`, cut at its minimum 2^(1/6) σ and raised by ε.
 
     (Weeks, Chandler & Andersen 1971.)  Parameters are those of `LennardJones`.
     """
 
-    INVARIANT = True
-
     epsilon: float | tuple[float, ...] = 1.0
     sigma: float | tuple[float, ...] = 1.0
     exclude: int = 1
     skin: float = 0.8
-
-    def __post_init__(self) -> None:
-        _set_pair(self)
 
     def _tabulate(self, tables: Assembly) -> None:
         tables.pairs(self, 2.0 ** (1 / 6), -1.0, 0.0)
@@ -318,14 +324,14 @@ class Gravity(_Term):
 
     def _tabulate(self, tables: Assembly) -> None:
         g = tables.vector(self.acceleration, "acceleration")
-        tables.push(np.arange(tables.chain.n), tables.chain.masses[:, None] * g)
+        tables.field += tables.chain.masses[:, None] * g
 
 
 @dataclass(frozen=True)
 class Tension(_Term):
     """A constant force f that pulls two ends apart: U = −f·(x_last − x_first).
 
-    By default the ends of a linear chain.  On a fixed base the other end is the base point.  For
+    By default the ends of a linear chain, on a fixed base the base point and the last bead.  For
     branched chains name ``ends``, (first, last).
     """
 
@@ -351,18 +357,15 @@ class Tension(_Term):
             raise ValueError("tension needs two different ends; the chain has one bead")
         for bead, pull in ((first, -f), (last, f)):
             if bead >= 0:
-                tables.push(np.array([bead]), pull[None])
+                tables.field[bead] += pull
 
 
 @dataclass(frozen=True)
 class Tether(_Term):
     """Springs to points in space: U = ½ k |x_bead − point|².
 
-    Parameters
-    ----------
-    beads : int or (tethers,)
-    points : (dim,) or (tethers, dim)
-    stiffness : float or (tethers,)
+    ``beads`` are one or (tethers,), ``points`` (dim,) or (tethers, dim), ``stiffness`` one or
+    (tethers,).
     """
 
     beads: int | tuple[int, ...]
@@ -394,8 +397,10 @@ class Tether(_Term):
         if beads.min() < 0:
             raise ValueError("tether names beads from 0 on: the base point cannot move")
         tables.vector(points[0], "a point")
-        k = one_each(self.stiffness, beads.size, "stiffness", "tether")
-        tables.tether(beads, points, k)
+        rows = np.zeros((beads.size, 4))
+        rows[:, : points.shape[1]] = points
+        rows[:, 3] = one_each(self.stiffness, beads.size, "stiffness", "tether")
+        tables.tethers.append((beads + GHOSTS, rows))
 
 
 # --- sums and one's own ---------------------------------------------------------------------------
@@ -412,7 +417,7 @@ class Sum(_Term):
             require_potential(term, forces=False, none=False)
 
     def parameters(self) -> dict[str, Any]:
-        """Return a description for JSON, which `from_parameters` reads."""
+        """Return descriptions of all terms."""
         return {"name": "Sum", "terms": [described(term) for term in self.terms]}
 
     def _tabulate(self, tables: Assembly) -> None:
@@ -428,8 +433,8 @@ class Compiled(_Term):
     ----------
     force : function (x, out)
         Decorated by ``numba.njit``; writes the forces into ``out`` from positions ``x``, both
-        C-contiguous float64 arrays (n, dim) of one chain.  If it raises an error, a RuntimeError
-        that names it comes out of the stepper's call or of `Bound.force`.
+        C-contiguous float64 arrays (n, dim) of one chain.  An error in it is a RuntimeError that
+        names it.
     energy : function of x, optional
         The energy of one chain; compiled or not.
     """
@@ -453,18 +458,9 @@ class Compiled(_Term):
 
 
 def from_parameters(description: dict[str, Any]) -> Any:
-    """Make a potential from what its ``parameters()`` returned.
-
-    Raises
-    ------
-    ValueError
-        If it is, or contains, one of the user's own: only its name is known.
-    """
+    """Make a potential from what its ``parameters()`` returned; ValueError for one's own."""
     if not isinstance(description, Mapping):
-        raise TypeError(
-            "description must be what a potential's parameters() returned, a dict, got "
-            f"{description!r:.80}"
-        )
+        raise TypeError(f"description must be a potential's parameters(), got {description!r:.80}")
     given = dict(description)
     name = given.pop("name", None)
     if given.get("own"):
@@ -512,13 +508,3 @@ def _vector(value: Any, name: str) -> tuple[float, ...]:
     if isinstance(numbers, float) or len(numbers) not in (2, 3):
         raise ValueError(f"{name} must be a vector of 2 or 3 components, got {value!r:.80}")
     return numbers
-
-
-def _set_pair(term: LennardJones | WCA) -> None:
-    for name in ("epsilon", "sigma"):
-        numbers = _numbers(getattr(term, name), name)
-        if not np.all(np.array(numbers) > 0.0):
-            raise ValueError(f"{name} must be positive, got {getattr(term, name)!r:.80}")
-        term._set(**{name: numbers})
-    exclude = arrays.whole(term.exclude, "exclude", 0)
-    term._set(exclude=exclude, skin=arrays.positive(term.skin, "skin"))

@@ -63,8 +63,7 @@ def checked(flow: Any) -> Constant | OfTime | None:
             raise TypeError(f"{text}, got {name}, a function of its rate: give {name}(rate)")
         function: OfTime = flow
         return function
-    array = _gradient(flow, None, "flow")
-    return tuple(tuple(row) for row in array.tolist())
+    return tuple(map(tuple, _gradient(flow, None, "flow").tolist()))
 
 
 def parameters(flow: Constant | OfTime | None) -> Any:

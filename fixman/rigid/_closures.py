@@ -84,7 +84,7 @@ def loaded(
     g = falling(gravity)
     if wrenches is None:
         return x, v, f, np.array(g)
-    W = _arrays.real(wrenches, (linkage.n, 6), "wrenches", "body")
+    W = _arrays.real(wrenches, (linkage.n, 6), "wrenches")
     _arrays.require_finite(W, (linkage.n, 6), "wrenches", "body")
     lead = _arrays.common_lead(x.shape[:-1], W.shape[:-2])
     x, v, f = (_arrays.spread(part, lead, part.shape[-1:]) for part in (x, v, f))

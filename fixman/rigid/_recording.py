@@ -26,18 +26,11 @@ BLOCK_BYTES = 1 << 23
 
 
 class Trajectory(Series):
-    """Recorded frames of `simulate`, the start first.
+    """Recorded frames of `simulate`, the start first, of a ``system``.
 
-    Arrays of a file are read when they are used.  Slices are trajectories, and `blocks` yields
-    pieces one by one.
-
-    Attributes
-    ----------
-    system : SerialChain or Linkage
-    about : dict
-        Scheme, dt, gravity, versions.
-    path, steps_done
-        As of a `fixman.Run`.
+    ``about`` has scheme, dt, gravity and versions, ``path`` is the file or None, and ``steps_done``
+    counts towards ``about["steps"]``.  Of a file, arrays are read when they are asked for.  Slices
+    are trajectories, and `blocks` yields pieces one by one.
     """
 
     def __init__(self, system: System, *given: Any, **options: Any) -> None:
@@ -71,8 +64,7 @@ class Trajectory(Series):
 
     def _read_only(self, name: str) -> Array:
         array = self.used(name)
-        if isinstance(array, np.ndarray):
-            array.flags.writeable = False
+        array.flags.writeable = False
         return array
 
     @property
@@ -117,11 +109,9 @@ def described(system: System) -> dict[str, Any]:
 def _system(entries: dict[str, Any]) -> System:
     if "chains" not in entries:
         return SerialChain(**entries)
-    closures = (
-        Closure(End(**entry["a"]), End(**entry["b"]), entry["kind"])
-        for entry in entries["closures"]
-    )
-    return Linkage(tuple(SerialChain(**arm) for arm in entries["chains"]), tuple(closures))
+    chains = tuple(SerialChain(**arm) for arm in entries["chains"])
+    ends = [(End(**one["a"]), End(**one["b"]), one["kind"]) for one in entries["closures"]]
+    return Linkage(chains, tuple(Closure(*one) for one in ends))
 
 
 def begin(
@@ -135,20 +125,20 @@ def begin(
 ) -> Recorder:
     """Begin a run in memory or in a file, in blocks of so many bodies times steps."""
     path, (q, qd, lead) = runfile.free(out, overwrite), states
-    if path is not None and not len(q):
-        raise ValueError(f"there is no replica to store: q has shape {(*lead, system.nq)}")
     size = 8 * max(1, len(q)) * (system.nq + system.nv)
     if path is None:
         frames = about["steps"] // about["every"] + 1
         arrays.require_memory(size * frames, "the frames of this run")
+    elif not len(q):
+        raise ValueError(f"there is no replica to store: q has shape {(*lead, system.nq)}")
+    else:
+        about["system"] = described(system)
     stride = max(1, work // (system.n * max(1, len(q))))
     block = {"frames": max(1, min(BLOCK_BYTES // size, stride // about["every"])), "steps": stride}
-    about |= {"replicas": len(q), "arrays": ["q", "qd"], "block": block}
-    about |= {} if path is None else {"system": described(system)}
-    state = {"q": q.reshape(*lead, q.shape[1]), "qd": qd.reshape(*lead, qd.shape[1])}
     kept = {name: np.array(force, float) for name, force in forces.items() if force is not None}
-    about, state = about | {"forces": list(kept)}, state | kept
-    state["step"] = np.array(0, dtype=np.int64)
+    about |= {"replicas": len(q), "arrays": ["q", "qd"], "block": block, "forces": list(kept)}
+    state = {"q": q.reshape(*lead, q.shape[1]), "qd": qd.reshape(*lead, qd.shape[1])}
+    state |= kept | {"step": np.array(0, dtype=np.int64)}
     make = partial(Trajectory, system)
     return runfile.begin(path, overwrite, begun("rigid", **about), state, make)
 

@@ -120,7 +120,7 @@ def jacobian_transpose(
 
     The joints hold a body in place by the opposite.
     """
-    w = arrays.real(wrench, (6,), "wrench", "component")
+    w = arrays.real(wrench, (6,), "wrench")
     arrays.require_finite(w, (6,), "wrench", "component")
     J = jacobian(arm, q, body, point)
     arrays.common_lead(J.shape[:-2], w.shape[:-1])
@@ -210,7 +210,7 @@ def difference(arm: SerialChain, q0: ArrayLike, q1: ArrayLike) -> Array:
     Angles of revolute joints are subtracted as they are.
     """
     model.require_arm(arm)
-    q0, q1 = (arrays.real(q, (arm.nq,), f"q{k}", "coordinate") for k, q in enumerate((q0, q1)))
+    q0, q1 = (arrays.real(q, (arm.nq,), f"q{k}") for k, q in enumerate((q0, q1)))
     lead = arrays.common_lead(q0.shape[:-1], q1.shape[:-1])
     q0, q1 = (arrays.spread(q, lead, (arm.nq,)).reshape(-1, arm.nq) for q in (q0, q1))
     out = np.empty((q0.shape[0], arm.nv))
@@ -334,7 +334,7 @@ def _marks(
     bodies = np.array([_body(arm, one) for one in several], dtype=np.int64)
     if not bodies.size:
         raise ValueError("body must be a body or several, got none")
-    points = arrays.real(point, (3,), "point", "component")
+    points = arrays.real(point, (3,), "point")
     if points.shape not in ((3,), (bodies.size, 3)):
         raise ValueError(f"point must have shape (3,) or ({bodies.size}, 3), got {points.shape}")
     arrays.require_finite(points, (3,), "point", "component")

@@ -431,11 +431,11 @@ def gate(
     """Coerce the arguments that all algorithms share."""
     require_arm(arm)
     nq, nv, n = arm.nq, arm.nv, arm.n
-    q = arrays.real(q, (nq,), "q", "coordinate")
-    qd = arrays.real(qd, (nv,), "qd", "rate")
-    last = arrays.real(last, (nv,), name, "rate")
+    q = arrays.real(q, (nq,), "q")
+    qd = arrays.real(qd, (nv,), "qd")
+    last = arrays.real(last, (nv,), name)
     g = falling(gravity)
-    W = _NOTHING if wrenches is None else arrays.real(wrenches, (n, 6), "wrenches", "link")
+    W = _NOTHING if wrenches is None else arrays.real(wrenches, (n, 6), "wrenches")
     lead: Lead = ()
     if q.ndim > 1 or qd.ndim > 1 or last.ndim > 1 or W.ndim > 2:
         lead = arrays.common_lead(q.shape[:-1], qd.shape[:-1], last.shape[:-1], W.shape[:-2])
@@ -450,7 +450,7 @@ def gate(
 def posture(arm: SerialChain, q: ArrayLike) -> Given:
     """Coerce coordinates alone."""
     require_arm(arm)
-    q = arrays.real(q, (arm.nq,), "q", "coordinate")
+    q = arrays.real(q, (arm.nq,), "q")
     rows = q.reshape(-1, arm.nq)
     return Given(arm, rows, _NOTHING, _NOTHING, _AT_REST, _NOTHING, q.shape[:-1], "")
 
@@ -483,7 +483,7 @@ def turning(arm: SerialChain) -> NDArray[np.bool_]:
 
 def vector(value: ArrayLike, name: str) -> Array:
     """Coerce three finite components."""
-    array = arrays.real(value, (3,), name, "component")
+    array = arrays.real(value, (3,), name)
     if array.ndim != 1:
         raise ValueError(f"{name} must have shape (3,), got {array.shape}")
     if not math.isfinite(array.dot(array)):  # quicker than what follows

@@ -298,7 +298,7 @@ def _start(
 
 def forces_of(value: ArrayLike, name: str, lead: Lead, nv: int) -> Array:
     """Coerce what a callable returns, of all replicas or the same for each; (replicas, nv)."""
-    forces = arrays.real(value, (nv,), name, "rate")
+    forces = arrays.real(value, (nv,), name)
     if forces.shape not in ((*lead, nv), (nv,)):
         raise ValueError(f"{name} must have shape {(*lead, nv)}, got {forces.shape}")
     if not np.isfinite(forces).all():

@@ -31,17 +31,13 @@ def _installed() -> dict[str, str]:
 
 def differing(here: dict[str, str], there: dict[str, str]) -> list[str]:
     """Return decisive versions that differ, as words."""
-    return [
-        f"{name} {there.get(name)} → {here[name]}"
-        for name in DECISIVE
-        if here[name] != there.get(name)
-    ]
+    changed = [name for name in DECISIVE if here[name] != there.get(name)]
+    return [f"{name} {there.get(name)} → {here[name]}" for name in changed]
 
 
 def begun(kind: str, **entries: Any) -> dict[str, Any]:
     """Return the ``about`` of a new run."""
-    about = {"fixman_run": FORMAT, "kind": kind, "versions": versions(), "history": []}
-    return about | entries
+    return {"fixman_run": FORMAT, "kind": kind, "versions": versions(), "history": []} | entries
 
 
 def plain(value: dict[str, Any]) -> dict[str, Any]:
@@ -66,8 +62,6 @@ def require_sound(about: Any) -> None:
         raise ValueError(f"steps, every, replicas and block are {counts!r:.80}")
     if about["steps"] % about["every"]:
         raise ValueError("steps are no multiple of every")
-    if not all(isinstance(name, str) for name in about["arrays"]):
-        raise ValueError(f"arrays are {about['arrays']!r:.80}")
     noted = [about["stepper"], about["versions"], about.get("observables", {})]
     noted += [entry["versions"] for entry in about["history"]]
     if not all(type(entry) is dict for entry in noted) or type(noted[0]["name"]) is not str:
@@ -77,11 +71,8 @@ def require_sound(about: Any) -> None:
 def require_whole(steps: int, every: int) -> None:
     """Refuse steps that are no multiple of ``every``: such a run could not be extended."""
     if steps % every:
-        near = max(every, round(steps / every) * every)
-        raise ValueError(
-            f"steps must be a multiple of every, so that a run can be extended: got {steps} and "
-            f"{every}; {near} is one"
-        )
+        text = "steps must be a multiple of every, so that a run can be extended"
+        raise ValueError(f"{text}: got {steps} and {every}")
 
 
 def changes(about: dict[str, Any], steps: int, step: int, shown: Any) -> dict[str, Any]:
@@ -89,12 +80,9 @@ def changes(about: dict[str, Any], steps: int, step: int, shown: Any) -> dict[st
     history, now = about["history"], versions()
     changed = differing(now, (history[-1] if history else about)["versions"])
     if changed:
-        warnings.warn(
-            f"{shown} goes on with other versions, {', '.join(changed)}: not necessarily "
-            "the same bits as without the interruption",
-            RunVersionWarning,
-            stacklevel=3,
-        )
+        text = f"{shown} goes on with other versions, {', '.join(changed)}: not necessarily "
+        text += "the same bits as without the interruption"
+        warnings.warn(text, RunVersionWarning, stacklevel=3)
     if not changed and steps == about["steps"]:
         return {}
     entry = {"step": step, "steps": steps, "versions": now}

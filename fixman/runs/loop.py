@@ -12,6 +12,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -47,8 +48,8 @@ class Mover(Protocol):
 class Recorder:
     """A run in memory: frames as they come, of which ``make`` makes a `Series`.
 
-    Attributes: frames, recorded until now, ``pending`` of them since the last commit; step and
-    state of that; rows, the arrays of the frames that are held, ``most`` at a time.
+    Of ``frames`` recorded until now ``pending`` came since the last commit, which was at ``step``
+    with ``state``; ``rows`` holds the last ones, ``most`` at a time.
     """
 
     path: Path | None = None
@@ -69,17 +70,17 @@ class Recorder:
 
     def record(self, values: Arrays) -> None:
         """Keep some frames."""
-        like = {name: value[:0].copy() for name, value in values.items()} | self._like
         for name, value in values.items():
-            if value.shape[1:] != like[name].shape[1:]:
+            like = self._like.setdefault(name, value[:0].copy())
+            if like.shape[1:] != value.shape[1:]:
                 raise ValueError(
-                    f"{name.removeprefix(OBSERVABLE)} changes its shape from "
-                    f"{like[name].shape[1:]} to {value.shape[1:]} in the course of the run"
+                    f"{name.removeprefix(OBSERVABLE)} changes its shape from {like.shape[1:]} to "
+                    f"{value.shape[1:]} in the course of the run"
                 )
         if not self._rows:
             left = self.about["steps"] // self.about["every"] + 1 - self.frames
-            size, self._like = min(left, self._most or left), like
-            self._rows = {n: np.empty((size, *like[n].shape[1:]), like[n].dtype) for n in values}
+            size = min(left, self._most or left)
+            self._rows = {n: np.empty((size, *a.shape[1:]), a.dtype) for n, a in self._like.items()}
         at, count = self.frames - self._first, max(map(len, values.values()), default=0)
         for name, value in values.items():
             self._rows[name][at : at + count] = value
@@ -103,7 +104,7 @@ class Recorder:
     def run(self) -> Any:
         """Return what was recorded until now."""
         parts = [Part(self.frames, self.rows.__getitem__)] if self.frames else []
-        return self.make(self.about, self.step, parts, stored=False)
+        return self.make(self.about, self.step, parts)
 
     def finish(self) -> None:
         """Nothing is on its way."""
@@ -176,15 +177,14 @@ def keeping(target: Recorder, new: bool) -> Iterator[None]:
 @contextlib.contextmanager
 def watched(progress: bool | None, target: Recorder) -> Iterator[Watch]:
     """Count Ctrl-C instead of raising at once, and show a progress bar."""
-    steps = target.about["steps"]
     progress = None if progress is None else flag(progress, "progress")
-    with _interrupts() as interrupted, _bar(progress, steps, target.step) as bar:
+    with _interrupts() as interrupted, _bar(progress, target) as bar:
         yield interrupted, bar
 
 
 @contextlib.contextmanager
 def _interrupts() -> Iterator[Interrupted]:
-    """Count Ctrl-C instead of raising at once; the second raises as ever."""
+    """Count Ctrl-C; the second raises as ever."""
     asked = threading.Event()
     before = signal.getsignal(signal.SIGINT)
     ours = threading.current_thread() is threading.main_thread()
@@ -205,19 +205,17 @@ def _interrupts() -> Iterator[Interrupted]:
 
 
 @contextlib.contextmanager
-def _bar(progress: bool | None, steps: int, done: int) -> Iterator[Callable[[int], Any]]:
-    """Progress in steps with their rate and the time left: a function of steps."""
-    wanted = sys.stderr.isatty() if progress is None else progress
-    if wanted:
+def _bar(progress: bool | None, target: Recorder) -> Iterator[Callable[[int], Any]]:
+    tqdm: Any = None
+    if sys.stderr.isatty() if progress is None else progress:
         try:
-            from tqdm import tqdm
+            tqdm = import_module("tqdm").tqdm
         except ImportError:
             if progress:
                 raise ImportError("a progress bar needs tqdm: pip install tqdm") from None
-            wanted = False
-    if not wanted:
+    if tqdm is None:
         yield lambda ahead: None
         return
     options = {"unit": "step", "unit_scale": True, "smoothing": 0.1, "file": sys.stderr}
-    with tqdm(total=steps, initial=done, **options) as bar:
+    with tqdm(total=target.about["steps"], initial=target.step, **options) as bar:
         yield bar.update

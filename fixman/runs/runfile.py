@@ -24,7 +24,7 @@ import warnings
 import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -38,7 +38,7 @@ from fixman._common.files import OVERWRITE
 from fixman.errors import RunDamageWarning, RunFolderError, RunStorageError
 from fixman.runs.about import plain, require_sound
 from fixman.runs.loop import Recorder
-from fixman.runs.series import OBSERVABLE, Arrays, Part
+from fixman.runs.series import Arrays, Part
 
 __all__ = ["RunCheck", "check_run"]
 
@@ -59,13 +59,12 @@ SETTINGS = (
 )
 APPLICATION = 0x4649584D  # "FIXM", by which SQLite's header tells whose the file is
 PAGE = 32768  # bytes, of the file
-MOST = 10**9  # bytes of a row of SQLite
 HASTE = 0.2  # seconds to wait for another writer
 PATIENCE = 600.0  # seconds to wait for a reader's end
 BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 STORAGE = (
     sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR,
-    sqlite3.SQLITE_PERM, sqlite3.SQLITE_NOLFS,
+    sqlite3.SQLITE_PERM, sqlite3.SQLITE_NOLFS, sqlite3.SQLITE_TOOBIG,
 )  # fmt: skip
 UNREADABLE = (
     sqlite3.Error, ValueError, TypeError, AttributeError, LookupError, ArithmeticError,
@@ -101,8 +100,6 @@ def _get(con: sqlite3.Connection, table: str, place: int, name: str) -> NDArray[
     if checksum != checksum_of(data or b"", table, *key, kind, shape):
         raise ValueError(f"the checksum of {name} is another one")
     array = np.frombuffer(data or b"", kind).reshape(json.loads(shape))
-    if not name.startswith(OBSERVABLE) and not np.isfinite(array).all():
-        raise ValueError(f"{name} holds numbers that are not finite")
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
@@ -150,8 +147,14 @@ def require_schema(con: sqlite3.Connection, path: Path) -> None:
 
 
 @contextlib.contextmanager
-def explained(path: Path, writing: bool = False) -> Iterator[None]:
-    """Say what an error of SQLite, or of numbers that make no sense, means for a run."""
+def explained(
+    path: Path, writing: bool = False, file: os.stat_result | None = None
+) -> Iterator[None]:
+    """Say what an error of SQLite, or of numbers that make no sense, means for a run.
+
+    SQLite fails in several ways where another file stands in the place of the one it writes,
+    ``file``.
+    """
     try:
         yield
     except RunFolderError:
@@ -159,23 +162,27 @@ def explained(path: Path, writing: bool = False) -> Iterator[None]:
     except UNREADABLE as error:
         if writing and not isinstance(error, (sqlite3.Error, UnicodeDecodeError)):
             raise
-        whole_code = getattr(error, "sqlite_errorcode", 0)
-        code = whole_code & 0xFF
-        if code in BUSY:
-            raise RunFolderError(
-                f"another process is writing to {path}: wait for its end"
-            ) from error
-        if writing and whole_code == sqlite3.SQLITE_READONLY_DBMOVED:
-            raise RunStorageError(
-                f"{path} was moved, removed or replaced while the run was going on; its frames "
-                "until then are where its file is now"
-            ) from error
-        if writing and code in STORAGE:
-            raise RunStorageError(f"cannot write {path}: {error}") from error
-        what = "cannot be read" if code in STORAGE else "is damaged"
-        if code == sqlite3.SQLITE_NOTADB:
-            what = "is not a run, or is damaged"
+        code = getattr(error, "sqlite_errorcode", 0)
+        kind = code & 0xFF
+        if kind in BUSY:
+            text = f"another process is writing to {path}: wait for its end"
+            raise RunFolderError(text) from error
+        if writing and kind in STORAGE:
+            text = f"cannot write {path}: {error}"
+            moved = file is not None and not _stands_at(path, file)
+            if moved or code == sqlite3.SQLITE_READONLY_DBMOVED:
+                text = f"{path} was moved, removed or replaced while the run was going on"
+            raise RunStorageError(text) from error
+        what = "cannot be read" if kind in STORAGE else "is damaged"
+        what = "is not a run, or is damaged" if kind == sqlite3.SQLITE_NOTADB else what
         raise RunFolderError(f"{path} {what}: {error}") from None
+
+
+def _stands_at(path: Path, file: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(path.stat(), file)
+    except OSError:
+        return False
 
 
 # --- reading ------------------------------------------------------------------------------------
@@ -189,13 +196,28 @@ class Point(NamedTuple):
     state: Arrays
 
 
+def _spans(con: sqlite3.Connection, about: dict[str, Any]) -> Iterator[range]:
+    """Yield the frames of each block: each follows the one before, and has all arrays of a run."""
+    rows = con.execute("SELECT first, name, shape FROM blocks ORDER BY first, name")
+    wanted, end, most = sorted(about["arrays"]), 0, about["steps"] // about["every"] + 1
+    for first, block in groupby(rows, lambda row: row[0]):
+        found = {name: json.loads(shape)[0] for _, name, shape in block}
+        stop = first + found.get(wanted[0], 0)
+        due = dict.fromkeys(wanted, stop - first)
+        if found != due or first != end or not first < stop <= most:
+            raise ValueError(
+                f"a block at frame {first} has {found!r:.200}; {wanted} were due at frame {end}"
+            )
+        yield range(first, stop)
+        end = stop
+
+
 @dataclass
 class Contents:
     """A run as its file had it when it was read.
 
-    Attributes: path, id, about; the frames of its blocks, ``spans``, and the steps of its
-    checkpoints that can be read, the last one first; problems, of those that cannot; ``like``, no
-    frame, of the shapes and types of all.
+    Attributes: path, id, about; the frames of its blocks, ``spans``; the steps of its checkpoints,
+    the last one first, none of them read yet.
     """
 
     path: Path
@@ -203,8 +225,6 @@ class Contents:
     about: dict[str, Any]
     spans: list[range]
     steps: list[int]
-    problems: list[str]
-    like: Arrays = field(default_factory=dict)
 
     @classmethod
     def of(cls, con: sqlite3.Connection, path: Path) -> Contents:
@@ -215,44 +235,9 @@ class Contents:
                 raise ValueError("the checksum of about is another one")
             about = json.loads(text)
             require_sound(about)
-            found = cls(path, name, about, [], [], [])
-            found._list(con)
-            return found
-
-    def _list(self, con: sqlite3.Connection) -> None:
-        """Note which frames and checkpoints there are."""
-        rows = con.execute("SELECT first, name, kind, shape FROM blocks ORDER BY first, name")
-        wanted, end, every = sorted(self.about["arrays"]), 0, self.about["every"]
-        most, like = self.about["steps"] // every + 1, dict[str, Any]()
-        for first, block in groupby(rows, lambda row: row[0]):
-            found = {name: (kind, *json.loads(shape)) for _, name, kind, shape in block}
-            like = like or {name: (kind, *tail) for name, (kind, _, *tail) in found.items()}
-            span = range(first, first + next(iter(found.values()))[1])
-            due = {name: (kind, len(span), *tail) for name, (kind, *tail) in like.items()}
-            fits = found == due and sorted(found) == wanted
-            if not fits or first != end or not first < span.stop <= most:
-                raise ValueError(
-                    f"a block at frame {first} has {found!r:.200}; {wanted} were due at frame {end}"
-                )
-            self.spans.append(span)
-            end = span.stop
-        self.like = {name: np.empty((0, *tail), kind) for name, (kind, *tail) in like.items()}
-        for name in self.like.keys() & {"x", "v", "q", "qd"}:
-            shape, kind = self.like[name].shape[1:], self.like[name].dtype
-            count = np.prod(shape[:1] if name in "xv" else shape[:-1])
-            if count != self.about["replicas"] or kind != np.float64:
-                raise ValueError(f"frames of {name} are {kind} of shape {shape}")
-        points = "SELECT DISTINCT step FROM checkpoints ORDER BY step DESC"
-        for (step,) in con.execute(points).fetchall():
-            try:
-                _get(con, "checkpoints", step, "step")
-                self.steps.append(step)
-            except UNREADABLE as error:
-                self.problems.append(f"{self.path} is damaged in a checkpoint: {error}")
-        if not self.steps:
-            self.problems.append(f"{self.path} is damaged: it has no checkpoint")
-        elif not self.problems and not 0 <= end * every - self.steps[0] <= every:
-            raise ValueError(f"{end} frames are not those of step {self.steps[0]}")
+            points = "SELECT DISTINCT step FROM checkpoints WHERE typeof(step) = 'integer'"
+            steps = [step for (step,) in con.execute(f"{points} ORDER BY step DESC")]
+            return cls(path, name, about, list(_spans(con, about)), steps)
 
     def point(self, con: sqlite3.Connection, step: int) -> Point:
         """Read a checkpoint; RunFolderError unless it is whole and the blocks are its own."""
@@ -269,10 +254,6 @@ class Contents:
                     f"the checkpoint of step {step} is of step {state['step']}, and blocks end at "
                     f"frames {sorted(stops)[-2:]}"
                 )
-            for name in state.keys() & self.like.keys():
-                shape, wanted = state[name].shape, self.like[name].shape[1:]
-                if shape != wanted:
-                    raise ValueError(f"{name} of step {step} has shape {shape}, expected {wanted}")
             return Point(step, frames, state)
 
     def block(self, con: sqlite3.Connection, span: range, name: str) -> NDArray[Any]:
@@ -311,19 +292,10 @@ def contents(path: Path) -> Contents:
 
 @dataclass(frozen=True)
 class RunCheck:
-    """Findings of `check_run`.
+    """Findings of `check_run`: problems, a line for each place, and how many frames the run has.
 
-    Attributes
-    ----------
-    path : Path
-    frames : int
-        Frames that the run has.
-    readable : tuple of range
-        Numbers of the frames that can be read, in pieces.
-    problems : tuple of str
-        What is wrong, a line for each place.
-    resumable : bool
-        Whether `fixman.resume` can go on with it.
+    ``readable`` are numbers of frames that can be read, in pieces; ``resumable`` says whether
+    `fixman.resume` can go on with the run.
     """
 
     path: Path
@@ -342,21 +314,15 @@ class RunCheck:
             return f"{self.path} is whole: {self.frames} frame{'s' * (self.frames != 1)}"
         pieces = ", ".join(f"{piece.start} to {piece.stop - 1}" for piece in self.readable)
         goes = "can be resumed" if self.resumable else "cannot be resumed"
-        return "\n".join(
-            [*self.problems, f"frames that can be read: {pieces or 'none'}; it {goes}"]
-        )
+        rest = f"frames that can be read: {pieces or 'none'}; it {goes}"
+        return "\n".join([*self.problems, rest])
 
 
 def check_run(path: str | os.PathLike[str]) -> RunCheck:
-    """Read the file of a run in whole, and say what is damaged.
+    """Read the file of a run in whole, and say what is damaged; nothing is changed.
 
-    Nothing is changed.  Costs two readings of the file: by SQLite's integrity check, and of every
-    array for its checksum.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
+    Costs two readings of the file: by SQLite's integrity check, and of every array for its
+    checksum.  FileNotFoundError if there is no such file.
     """
     path = _arrays.path(path, "path")
     try:
@@ -370,7 +336,7 @@ def examined(con: sqlite3.Connection, contents: Contents) -> tuple[RunCheck, Poi
     """Read everything; also return where it can go on, if it can."""
     with explained(contents.path):
         lines = [line for (line,) in con.execute("PRAGMA integrity_check(9)") if line != "ok"]
-    problems = [f"{contents.path} is damaged: {line}" for line in lines] + contents.problems
+    problems = [f"{contents.path} is damaged: {line}" for line in lines]
     whole, points = [range(0)], []
     for span in contents.spans:
         try:
@@ -386,6 +352,8 @@ def examined(con: sqlite3.Connection, contents: Contents) -> tuple[RunCheck, Poi
             points.append(contents.point(con, step))
         except RunFolderError as error:
             problems.append(str(error))
+    if not contents.steps:
+        problems.append(f"{contents.path} is damaged: it has no checkpoint")
     # Nothing is written into a database that is not whole itself.
     able = [point for point in points if point.frames <= whole[0].stop and not lines]
     frames = contents.spans[-1].stop if contents.spans else 0
@@ -400,8 +368,7 @@ def examined(con: sqlite3.Connection, contents: Contents) -> tuple[RunCheck, Poi
 def free(out: Any, overwrite: Any = False) -> Path | None:
     """Return the path of a file to be made, or None for a run in memory.
 
-    Raises FileExistsError if the path is taken, unless by a run that may be overwritten, and
-    RunFolderError where ``overwrite`` meets something else.
+    Raises FileExistsError if the path is taken, unless by a run that may be overwritten.
     """
     overwrite = _arrays.flag(overwrite, "overwrite")
     if out is None:
@@ -409,12 +376,10 @@ def free(out: Any, overwrite: Any = False) -> Path | None:
     path = _arrays.path(out, "out")
     real = path.resolve()
     tables = _tables(real) if real.exists() else ()
-    if tables == SCHEMA and not overwrite:
-        raise FileExistsError(f"{path} exists: resume it, choose another name, or {OVERWRITE}")
     if tables not in ((), SCHEMA):
-        if overwrite:
-            raise RunFolderError(f"{path} is not a run: it is not overwritten")
         raise FileExistsError(f"{path} exists and is not a run: choose another name")
+    if tables and not overwrite:
+        raise FileExistsError(f"{path} exists: resume it, choose another name, or {OVERWRITE}")
     if not real.parent.is_dir():
         raise FileNotFoundError(f"no such folder: {real.parent}")
     return path
@@ -430,26 +395,25 @@ def _tables(path: Path) -> tuple[str, ...] | None:
 
 
 def begin(
-    out: Any, overwrite: bool, about: dict[str, Any], state: Arrays, make: Callable[..., Any]
+    path: Path | None,
+    overwrite: bool,
+    about: dict[str, Any],
+    state: Arrays,
+    make: Callable[..., Any],
 ) -> Recorder:
-    """Begin a run, of which ``make`` makes a `Series`: in memory, or as the writer of a file.
+    """Begin a run, of which ``make`` makes a `Series`: in memory, or in a file that is `free`.
 
     The file has the state at step 0 and no frames.
     """
-    about, path = plain(about), free(out, overwrite)
+    about = plain(about)
     if path is None:
         return Recorder(about, state, make)
     require_sound(about)
-    size = max(array.nbytes for array in state.values())
-    if size > MOST:
-        text = f"a file holds arrays of up to {MOST:.0e} bytes, got {size}: fewer replicas"
-        raise ValueError(text)
     real = path.resolve()
     if overwrite and _tables(real):
         _locked(path).close()  # nobody writes to it
         real.unlink()
-    with explained(path, writing=True), contextlib.ExitStack() as undo:
-        con = undo.enter_context(contextlib.closing(connect(real, "rwc", HASTE)))
+    with explained(path, writing=True), contextlib.closing(connect(real, "rwc", HASTE)) as con:
         con.execute(f"PRAGMA page_size={PAGE}")
         con.execute("BEGIN IMMEDIATE")
         if tables_of(con):
@@ -457,12 +421,10 @@ def begin(
         con.execute(f"PRAGMA application_id={APPLICATION}")
         for table in SCHEMA:
             con.execute(table)
-        contents = Contents(path, secrets.token_hex(8), about, [], [0], [])
-        _put_about(con, contents.id, about)
+        _put_about(con, secrets.token_hex(8), about)
         put(con, "checkpoints", 0, state)
-        _commit(con)
-        undo.pop_all()
-    return Writer(con, contents, Point(0, 0, state), make)
+        con.execute("COMMIT")
+    return reopen(path, lambda _: make)
 
 
 def reopen(path: Path, maker: Callable[[dict[str, Any]], Callable[..., Any]]) -> Writer:
@@ -475,8 +437,9 @@ def reopen(path: Path, maker: Callable[[dict[str, Any]], Callable[..., Any]]) ->
     with contextlib.ExitStack() as undo:
         con = undo.enter_context(contextlib.closing(_locked(path)))
         contents = Contents.of(con, path)
+        about = contents.about
         with explained(path):
-            make = maker(contents.about)
+            make = maker(about)
         check, point = examined(con, contents)
         if point is None:
             rest = "it cannot be resumed; fixman.load_run reads what is whole"
@@ -490,8 +453,10 @@ def reopen(path: Path, maker: Callable[[dict[str, Any]], Callable[..., Any]]) ->
             _commit(con)
         contents.spans = [span for span in contents.spans if span.stop <= point.frames]
         contents.steps = [step for step in contents.steps if step <= point.step]
+        names = about["arrays"] if contents.spans else ()
+        like = {name: contents.block(con, contents.spans[0], name)[:0] for name in names}
         undo.pop_all()
-    return Writer(con, contents, point, make)
+    return Writer(con, contents, point, make, like)
 
 
 def _locked(path: Path) -> sqlite3.Connection:
@@ -522,13 +487,19 @@ class Writer(Recorder):
     path: Path
 
     def __init__(
-        self, con: sqlite3.Connection, contents: Contents, point: Point, make: Callable[..., Any]
+        self,
+        con: sqlite3.Connection,
+        contents: Contents,
+        point: Point,
+        make: Callable[..., Any],
+        like: Arrays,
     ) -> None:
         con.execute(f"PRAGMA busy_timeout={int(1000 * PATIENCE)}")
         about = contents.about
         super().__init__(about, point.state, make, point.frames, about["block"]["frames"])
-        self._like = contents.like
+        self._like = like
         self._con, self._contents, self.path = con, contents, contents.path
+        self._file = contents.path.stat()
         self._pool, self._last = ThreadPoolExecutor(1), Future[None]()
         self._last.set_result(None)
 
@@ -552,7 +523,7 @@ class Writer(Recorder):
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         """Write in whole or not at all."""
         try:
-            with explained(self.path, writing=True):
+            with explained(self.path, writing=True, file=self._file):
                 yield self._con
                 _commit(self._con)
         except BaseException:

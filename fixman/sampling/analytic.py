@@ -1,15 +1,13 @@
 """Closed forms and quadratures that any code for constrained chains can be tested against.
 
-Nothing here uses the chains of the rest of the library, and arguments are angles and cosines rather
-than configurations.  Bonds have length 1 unless an argument says otherwise; bending angles are 0
-where the chain is straight, torsions 0 at cis.  Whole arrays are welcome where a shape begins with
-dots.
+Arguments are angles and cosines, not configurations.  Bonds have length 1 unless an argument says
+otherwise; bending angles are 0 where the chain is straight, torsions 0 at cis.  Arrays are welcome
+where a shape begins with dots.
 
 The rigid ensemble is that of constraints, the stiff one that of equally stiff springs in their
-place (theory.md section 4).  Overdamped dynamics with constraints samples neither, but
-√det B K Bᵀ with the mobilities K: give functions of ``masses`` the friction coefficients instead.
-``masses`` are one number or one for each bead that moves, and a chain of N bonds has N + 1 of them
-if it is free, N on a fixed base.
+place (theory.md section 4).  Overdamped dynamics with constraints samples √det B K Bᵀ with the
+mobilities K: give functions of ``masses`` the friction coefficients instead.  ``masses`` are one
+number or one for each bead that moves: N + 1 for N bonds of a free chain, N on a fixed base.
 """
 
 from __future__ import annotations
@@ -66,13 +64,11 @@ def freely_jointed_logdet(
     """ln det H^bb of a chain with hard bonds from the cosines of its bends, (..., bends) → (...).
 
     Σ ln d_k, where d_k = w_k + e_k and e_k = w_{k−1} (e_{k−1} + w_{k−1} s_k²)/d_{k−1}, with the
-    inverse mass w_k of the bead that ends bond k, starting from e_1 = w_0, which is 0 for a base.
-    This is Gaussian elimination of the tridiagonal H^bb without a subtraction.
-
-    Bonds are one more than bends.  Their lengths and the torsions do not enter.  O(bends).  Where
-    all bend by one angle, for unit masses and s = √(1 − c²), det H^bb of N bonds is
-    ((1 + s)^(N+1) − (1 − s)^(N+1))/2s for a free chain and ((1 + s)^N + (1 − s)^N)/2 on a fixed
-    base: N + 1 and 1 if they are straight, 2^N and 2^(N−1) at right angles.
+    inverse mass w_k of the bead that ends bond k, starting from e_1 = w_0, which is 0 for a base:
+    elimination of the tridiagonal H^bb without a subtraction.  Bonds are one more than bends; their
+    lengths and the torsions do not enter.  O(bends).  Where all bend by one angle, for unit masses
+    and s = √(1 − c²), det H^bb of N bonds is ((1 + s)^(N+1) − (1 − s)^(N+1))/2s, on a fixed base
+    ((1 + s)^N + (1 − s)^N)/2.
     """
     c = _cosine(cosines, "cosines")
     if not c.ndim:
@@ -139,13 +135,10 @@ def mean_square_cosines(
 
     In the stiff ensemble it is 1/d.  For two bonds it is, with κ² = w₁²/((w₀ + w₁)(w₁ + w₂)),
     ₂F₁(−½, 3/2; d/2 + 1; κ²)/(d ₂F₁(−½, ½; d/2; κ²)): (2π/3 − √3/2)/(2π/3 + √3) for equal masses in
-    space.  For more, √det H^bb is the product of the roots of the pivots, and a pivot depends on
-    the one before and the bend between, so that averages are products of integral operators on
-    functions of one pivot.
-
-    Accurate to about 1e-12.  O(bonds): 15 µs a bond for equal masses, 1 to 4 ms a bond where all
-    differ.  ValueError where neighbours differ so much in mass (a thousandfold) that the quadrature
-    does not converge.
+    space.  For more it is a product of integral operators (`fixman.sampling.transfer`), accurate to
+    about 1e-12.  O(bonds): 15 µs a bond for equal masses, 1 to 4 ms a bond where all differ.
+    ValueError where neighbours differ so much in mass (a thousandfold) that the quadrature does not
+    converge.
 
     Examples
     --------
@@ -176,9 +169,8 @@ def bend_density(
 ) -> Array:
     """Probability density of every bend of a freely jointed chain in the rigid ensemble, a radian.
 
-    (...) → (..., bonds − 1).  `trimer_density` for any number of bonds: an even polynomial in cos θ
-    times sin^(d−2) θ.  In the stiff ensemble it is ½ sin θ or 1/2π.  Accurate to about 1e-11.
-    O(bonds), 1 ms a bond.  Errors are those of `trimer_density` and `mean_square_cosines`.
+    (...) → (..., bonds − 1): `trimer_density` for any number of bonds.  In the stiff ensemble it is
+    ½ sin θ or 1/2π.  Accurate to about 1e-11.  O(bonds), 1 ms a bond.
     """
     series = _bend_series(bonds, dim, masses, base)
     t = _within(theta, -np.pi if dim == 2 else 0.0, np.pi, "theta")
@@ -190,10 +182,7 @@ def bend_density(
 def bend_cumulative(
     theta: ArrayLike, bonds: int, *, dim: int = 3, masses: ArrayLike = 1.0, base: Base = "free"
 ) -> Array:
-    """Probability that each bend is at most theta: the integral of `bend_density`.
-
-    (...) → (..., bonds − 1).
-    """
+    """Probability that each bend is at most theta, (...) → (..., bonds − 1), as `bend_density`."""
     series = _bend_series(bonds, dim, masses, base)
     t = _within(theta, -np.pi if dim == 2 else 0.0, np.pi, "theta")
     if dim == 2:  # ∫ cos 2mθ dθ
@@ -218,10 +207,9 @@ def four_beads_logdet(torsion: ArrayLike, angle: ArrayLike = RIGHT_ANGLE) -> Arr
 
         det H^bb = 2 [2 + (1 + c) p (4 − 2c − (1 − c) p)] [4 + (1 + c) q (4 − (1 − c) q)] ,
 
-    one factor for what is even and one for what is odd when the chain is numbered backwards.  At
-    right angles it is 2 (35 − 4 cos φ − 16 cos² φ + cos⁴ φ), largest at φ = ±97.195°.  Masses m add
-    −5 ln m and bonds of length L add −4 ln L.  SingularConstraintError for angles that are not
-    between 0 and π: they could not be held.
+    one factor for what is even and one for what is odd when the chain is numbered backwards:
+    2 (35 − 4 cos φ − 16 cos² φ + cos⁴ φ) at right angles.  Masses m add −5 ln m and bonds of length
+    L add −4 ln L.  SingularConstraintError for angles that are not between 0 and π.
     """
     phi, theta = arrays.real(torsion, (), "torsion"), arrays.real(angle, (), "angle")
     arrays.common_lead(phi.shape, theta.shape)
@@ -240,10 +228,7 @@ def four_beads_logdet(torsion: ArrayLike, angle: ArrayLike = RIGHT_ANGLE) -> Arr
 def four_beads_density(
     torsion: ArrayLike, angle: ArrayLike = RIGHT_ANGLE, *, ensemble: Ensemble = "rigid"
 ) -> Array:
-    """Probability density of the torsion of `four_beads_logdet`, per radian, (...) → (...).
-
-    Rigid: ∝ √det H^bb over the full circle; stiff: uniform.
-    """
+    """Probability density of the torsion of `four_beads_logdet`, per radian, (...) → (...)."""
     _require(ensemble=ensemble)
     root = np.exp(0.5 * four_beads_logdet(torsion, angle))
     if ensemble == "stiff":
@@ -252,10 +237,7 @@ def four_beads_density(
 
 
 def four_beads_mean_cosine(angle: ArrayLike = RIGHT_ANGLE) -> Array:
-    """⟨cos φ⟩ of the torsion of `four_beads_logdet` in the rigid ensemble, (...) → (...).
-
-    −0.040038 at right angles: trans is likelier than cis.  In the stiff ensemble it is 0.
-    """
+    """⟨cos φ⟩ of that torsion in the rigid ensemble, (...) → (...): −0.040038 at right angles."""
     whole, first = _over_the_circle(angle)
     return _number(first / whole)
 
@@ -278,11 +260,8 @@ def mean_square_end_to_end(bonds: int, *, cosine: ArrayLike = 0.0, length: float
     """⟨R²⟩ = L² Σ_ij c^|i−j| of N equal bonds, c the mean cosine of a bend, (...) → (...).
 
     Freely jointed, c = 0: N L², rigid and stiff alike, whatever the masses.  Freely rotating, bends
-    hard: the stiff ensemble only, where torsions are uniform and independent.  Soft bends in a
-    potential of their own: the stiff ensemble, with their ⟨cos θ⟩.
-
-    The sum is N L² [(1 + c)/(1 − c) − 2c (1 − c^N)/(N (1 − c)²)], which loses digits near c = 1.
-    O(bonds).
+    hard, or soft ones in a potential of their own with ⟨cos θ⟩ = c: the stiff ensemble only.  The
+    sum is N L² [(1 + c)/(1 − c) − 2c (1 − c^N)/(N (1 − c)²)].  O(bonds).
     """
     return _number(_squares(bonds, cosine, length)[..., -1])
 
@@ -298,17 +277,14 @@ def mean_fourth_end_to_end(
 ) -> float:
     """⟨R⁴⟩ of N equal freely jointed bonds.
 
-    Stiff: L⁴ N (N + 2 (N − 1)/d), whatever the masses.  Rigid: the density is even in every
-    cosine, so that ⟨R²⟩, ⟨R_g²⟩ and all ⟨u_i·u_j⟩ are those of the stiff ensemble, and ⟨R⁴⟩ is the
-    first average of R that differs.  With R and u the end and the direction of k bonds, R² and
+    Stiff: L⁴ N (N + 2 (N − 1)/d), whatever the masses.  Rigid: the first average of R that differs,
+    as the density is even in every cosine.  With R and u the end and the direction of k bonds, and
     q = R·u, the next bond L u′ makes it R⁴ + 2 R² L² + 4 L² (R·u′)² + L⁴ on average, where
 
         ⟨(R·u′)²⟩ = c² q² + s² (R² − q²)/(d − 1) ,
 
-    c and s of the bend: integrals of R⁴, R², q² and 1, as rows on functions of the pivot, go from
-    bond to bond by two transfer operators.
-
-    Accuracy relative to the answer, cost and errors are those of `mean_square_cosines`.
+    c and s of the bend: integrals of R⁴, R², q² and 1 go from bond to bond by two transfer
+    operators.  Relative accuracy, cost and errors are those of `mean_square_cosines`.
     """
     _require(dim, base, ensemble)
     N = arrays.positive_int(bonds, "bonds", 8)
@@ -322,9 +298,8 @@ def mean_fourth_end_to_end(
 def mean_square_gyration(bonds: int, *, cosine: ArrayLike = 0.0, length: float = 1.0) -> Array:
     """⟨R_g²⟩ of N + 1 beads about their mean position, each counted once, (...) → (...).
 
-    Lagrange's Σ_{i<j} ⟨R²_{j−i}⟩/(N + 1)², the ⟨R²⟩ of j − i bonds being that of
-    `mean_square_end_to_end`, for the same ensembles.  Freely jointed: L² N (N + 2)/(6 (N + 1)).
-    O(bonds).
+    Lagrange's Σ_{i<j} ⟨R²_{j−i}⟩/(N + 1)² with the ⟨R²⟩ and ensembles of `mean_square_end_to_end`.
+    Freely jointed: L² N (N + 2)/(6 (N + 1)).  O(bonds).
     """
     squares = _squares(bonds, cosine, length)
     N = squares.shape[-1]
@@ -338,8 +313,7 @@ def _squares(bonds: int, cosine: ArrayLike, length: float) -> Array:
     scale = arrays.positive(length, "length")
     added = np.ones((*c.shape, N))
     added[..., 1:] += 2.0 * np.cumsum(c[..., None] ** np.arange(1, N), axis=-1)
-    answer: Array = scale**2 * np.cumsum(added, axis=-1)
-    return answer
+    return np.asarray(scale**2 * np.cumsum(added, axis=-1))
 
 
 # --- rheology --------------------------------------------------------------------------------
@@ -348,8 +322,8 @@ def _squares(bonds: int, cosine: ArrayLike, length: float) -> Array:
 def zero_shear_viscosity(beads: int, *, dim: int = 3) -> float:
     """η/(ζ a²) of one freely jointed chain of equal frictions ζ at rest: (N² − 1)/(12 d).
 
-    ½ Σ ζ⟨(y − Y)²⟩ = ½ ζ N R_g²/d, so that the ensemble does not matter; (N² − 1)/36 in space
-    (Kramers 1946).  This is what chains add to a solution, over their number in a volume.
+    ½ Σ ζ⟨(y − Y)²⟩ = ½ ζ N R_g²/d, in either ensemble (Kramers 1946).  Chains add this to a
+    solution, times their number in a volume.
     """
     _require(dim)
     N = arrays.positive_int(beads, "beads")
@@ -363,8 +337,7 @@ def dumbbell_viscosity(weissenberg: ArrayLike) -> Array:
     is ζa²/12.  3⟨u_y²⟩ by `dumbbell_orientation`; 1 − 18/35 Wi² + 1326/1925 Wi⁴ − … at small Wi,
     and falls as Wi^(−1/3) at large ones; 0.767615 at Wi = 1.
     """
-    answer: Array = 3.0 * dumbbell_orientation(weissenberg)[..., 1, 1]
-    return answer
+    return _number(3.0 * dumbbell_orientation(weissenberg)[..., 1, 1])
 
 
 def dumbbell_normal_stress(weissenberg: ArrayLike) -> Array:
@@ -374,11 +347,9 @@ def dumbbell_normal_stress(weissenberg: ArrayLike) -> Array:
     `dumbbell_orientation`; 1 − 38/35 Wi² + … at small Wi.
     """
     Wi = _weissenberg(weissenberg)
+    slow = np.abs(Wi) < 1e-9  # where the ratio is 1 to the last digit
     moments = dumbbell_orientation(Wi)[..., 0, 1]
-    # At rest the ratio has a limit; there it is 1 to the last digit.
-    slow = np.abs(Wi) < 1e-9
-    answer: Array = np.where(slow, 1.0, 5.0 * moments / np.where(slow, 1.0, Wi))[()]
-    return answer
+    return _number(np.where(slow, 1.0, 5.0 * moments / np.where(slow, 1.0, Wi)))
 
 
 def dumbbell_orientation(weissenberg: ArrayLike) -> Array:
@@ -386,9 +357,8 @@ def dumbbell_orientation(weissenberg: ArrayLike) -> Array:
 
     From its diffusion equation on the sphere, D_r ∇²ψ = ∇·(u̇ ψ), in spherical harmonics about the
     axis of the vorticity z: with Φ = ½ γ̇ u_x u_y, u̇ is ∇Φ besides a rotation by −½ γ̇, and
-    ∇·(ψ ∇Φ) = ½ (∇²(ψΦ) − 6 ψΦ − Φ ∇²ψ).  Wi = γ̇/(6 D_r), either sign.  The degree is doubled until
-    moments agree to 1e-6 of themselves; the last ones are right to about 1e-12.  Some ten
-    milliseconds for each Wi, seconds at 1000, half a minute at 10,000; ValueError beyond.
+    ∇·(ψ ∇Φ) = ½ (∇²(ψΦ) − 6 ψΦ − Φ ∇²ψ).  Wi = γ̇/(6 D_r), either sign.  Accurate to about 1e-12.
+    Some ten milliseconds for each Wi, seconds at 1000, half a minute at 10,000; ValueError beyond.
     """
     Wi = _weissenberg(weissenberg)
     moments = np.array([_moments(abs(one)) for one in Wi.ravel().tolist()]).reshape(*Wi.shape, 3)
@@ -483,9 +453,7 @@ def _settled(
     dim: int,
     watched: Callable[[Array], Array] = np.asarray,
 ) -> Array:
-    return transfer.settled(
-        lambda order: compute(w, transfer.grid_of(order, dim)), watched, 1.0 / w[w > 0.0]
-    )
+    return transfer.settled(lambda grid: compute(w, grid), dim, watched, 1.0 / w[w > 0.0])
 
 
 def _coupling(dim: int, masses: ArrayLike, base: Base, ensemble: Ensemble) -> tuple[float, float]:

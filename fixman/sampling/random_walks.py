@@ -15,7 +15,7 @@ from fixman.errors import ConstraintSolveError, SingularConstraintError
 from fixman.kernels.chain.rows import ANGLE, KINDS, LENGTH, TORSION
 from fixman.mechanics.dynamics import project
 
-__all__ = ["draw", "hard_targets", "random_walks"]
+__all__ = ["hard_targets", "open_walks", "random_walks"]
 
 TETRAHEDRAL = math.acos(1.0 / 3.0)  # bending angle between tetrahedral bonds
 TURNS = {LENGTH: math.inf, ANGLE: math.pi, TORSION: 2.0 * math.pi}  # furthest from 0
@@ -41,12 +41,9 @@ def random_walks(
 
     Parameters
     ----------
-    chain : Chain
-    size : int
     lengths, angles, torsions : float, or one for each coordinate of the kind
         Values of the hard ones, angles in radians, in the order of ``chain.coordinates``; soft
         lengths get theirs too.  Distances, sums and differences stay as they are drawn.
-    rng : int or numpy.random.Generator, optional
 
     Returns
     -------
@@ -65,7 +62,7 @@ def random_walks(
     arrays.require_memory(16 * size * chain.n * chain.dim, f"{size} walks of {chain.n} beads")
     targets = hard_targets(chain, lengths, angles, torsions)
     if not chain.extra:
-        return draw(chain, targets, size, generator)
+        return open_walks(chain, targets, size, generator)
     return np.stack([_closed(chain, targets, generator) for _ in range(size)])
 
 
@@ -96,7 +93,7 @@ def hard_targets(chain: Chain, lengths: ArrayLike, angles: ArrayLike, torsions: 
     return targets
 
 
-def draw(chain: Chain, targets: Array, size: int, rng: np.random.Generator) -> Array:
+def open_walks(chain: Chain, targets: Array, size: int, rng: np.random.Generator) -> Array:
     """Draw open walks (size, n, d) with the values of `hard_targets`."""
     chart = chain.n * chain.dim
     kinds = chain.layout.rows.kinds[:chart]
@@ -118,7 +115,7 @@ def draw(chain: Chain, targets: Array, size: int, rng: np.random.Generator) -> A
 def _closed(chain: Chain, targets: Array, rng: np.random.Generator) -> Array:
     """Return one walk whose extra rows have their values too."""
     for _ in range(TRIES):
-        (x,) = draw(chain, targets, 1, rng)
+        (x,) = open_walks(chain, targets, 1, rng)
         try:
             return bring(chain, x, targets)
         except (ConstraintSolveError, SingularConstraintError) as error:

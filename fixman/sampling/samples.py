@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,12 +22,14 @@ from fixman.kernels.chain.rows import LENGTH
 from fixman.kernels.sampling import trees as kernels
 from fixman.mechanics.metric import logdet
 from fixman.sampling import transfer
-from fixman.sampling.random_walks import TETRAHEDRAL, draw, hard_targets
+from fixman.sampling.random_walks import TETRAHEDRAL, hard_targets, open_walks
 
 __all__ = ["Sample", "sample"]
 
 Index = NDArray[np.int64]
 Method = Literal["independent", "transfer operator", "reweighted"]
+Task = tuple[np.random.SeedSequence, int]  # of so many chains
+Draw = Callable[[np.random.SeedSequence, Array], ArrayLike]  # fills x, returns ln of the weights
 
 BLOCK = 65536  # beads that a stream draws
 RETRIES = 10  # for a block whose worker is lost
@@ -39,10 +42,10 @@ FOREVER = 2**62
 class Sample:
     """Chains of an ensemble, with weights.
 
-    ``x (size, n, d)`` are positions; ``log_weights (size,)`` are normalized, their exponentials sum
-    to 1, and all equal unless ``method`` is "reweighted" and not "independent" or "transfer
-    operator".  An average is ``(np.exp(log_weights) * values).sum()``, and ``effective_size`` says
-    how many independent chains they are worth.
+    ``x (size, n, d)`` are positions; the exponentials of ``log_weights (size,)`` sum to 1, and are
+    equal unless ``method`` is "reweighted" and not "independent" or "transfer operator".  An
+    average is ``(np.exp(log_weights) * values).sum()``, and ``effective_size`` says how many
+    independent chains they are worth.
     """
 
     x: Array
@@ -83,20 +86,12 @@ def sample(
     ----------
     chain : Chain
         Linear or a tree, without extra rows.
-    size : int
-    lengths, angles, torsions : float, or one for each coordinate of the kind
-        Values of the hard ones, as for `random_walks`.
-    ensemble : "rigid" or "stiff"
-    rng : int or numpy.random.Generator, optional
+    lengths, angles, torsions
+        As for `random_walks`.
     workers : int
         Threads.  The chains are the same for any number.
     client : dask.distributed.Client, optional
         Whose workers draw instead, the same chains.
-
-    Returns
-    -------
-    Sample
-        A free chain has its first bead at the origin.
 
     Raises
     ------
@@ -106,10 +101,10 @@ def sample(
 
     Notes
     -----
-    O(n) a chain: for bonds alone 30 to 60 ns a bond, the stiff ensemble some 60 ns, weights what
-    `logdet` costs.  A tree costs as many times more as its branch points refuse, from level to
-    level; beyond a hundredfold it is reweighted.  Tables for a chain are made once, in 0.3 ms for
-    each bend unlike all others.
+    A free chain has its first bead at the origin.  O(n) a chain: for bonds alone 30 to 60 ns a
+    bond, the stiff ensemble some 60 ns, weights what `logdet` costs.  A tree costs as many times
+    more as its branch points refuse, from level to level; beyond a hundredfold it is reweighted.
+    Tables for a chain are made once, in 0.3 ms for each bend unlike all others.
     """
     require_chain(chain)
     size, generator = arrays.positive_int(size, "size"), arrays.generator(rng)
@@ -121,28 +116,27 @@ def sample(
     block = max(1, BLOCK // chain.n)
     counts = [min(block, size - first) for first in range(0, size, block)]
     pilot, *seeds = arrays.seeds(generator, 1 + len(counts))
-    task: _Walks | _Trees = _Walks(pilot, 0, chain, targets, weighed=ensemble == "rigid")
+    draw: Draw = partial(_put_walks, chain, targets, ensemble == "rigid")
     method: Method = "independent" if ensemble == "stiff" else "reweighted"
     bonds_alone = np.array_equal(chain.hard_mask, chain.layout.rows.kinds == LENGTH)
     if ensemble == "rigid" and bonds_alone:
         tables = _tabulated(chain)
-        trees = _Trees(pilot, min(PILOT, block), tables, targets[tables.bonded * chain.dim])
-        limited = replace(trees, most=COSTLIEST * chain.n * trees.count)
-        if not tables.branched or limited.grow(np.empty(limited.shape)):
-            task, method = trees, "transfer operator"
-    tasks = [replace(task, seed=one, count=k) for one, k in zip(seeds, counts, strict=True)]
-    return _sampled(tasks, method, workers, client)
+        lengths = targets[tables.bonded * chain.dim]
+        trial = np.empty((min(PILOT, block), chain.n, chain.dim))
+        most = COSTLIEST * chain.n * len(trial)
+        if not tables.branched or _grow(tables, lengths, most, pilot, trial):
+            draw, method = partial(_put_trees, tables, lengths), "transfer operator"
+    return _sampled(draw, list(zip(seeds, counts, strict=True)), chain, method, workers, client)
 
 
 def _require_drawable(chain: Chain, client: Any) -> None:
-    if client is not None and not (hasattr(client, "map") and hasattr(client, "gather")):
+    if client is not None and not hasattr(client, "gather"):
         raise TypeError(f"client must be a dask.distributed.Client, got {client!r:.80}")
     if chain.extra:
-        pivots = "" if chain.straight else "fixman.MonteCarlo or, whatever is hard, "
         raise ValueError(
             f"rings, and chains with other extra rows (here {len(chain.extra)}), cannot be drawn "
             "independently: fixman.random_walks makes starting configurations, of no ensemble, and "
-            f"{pivots}fixman.HybridMonteCarlo samples from there"
+            "fixman.HybridMonteCarlo samples from there"
         )
     if (chain.layout.soft_rows.kinds == LENGTH).any():
         raise ValueError(
@@ -151,70 +145,55 @@ def _require_drawable(chain: Chain, client: Any) -> None:
         )
 
 
-def _sampled(tasks: list[_Walks | _Trees], method: Method, workers: int, client: Any) -> Sample:
-    edges = np.cumsum([0, *(task.count for task in tasks)]).tolist()
+def _sampled(
+    draw: Draw, tasks: list[Task], chain: Chain, method: Method, workers: int, client: Any
+) -> Sample:
+    edges = np.cumsum([0, *(count for _, count in tasks)]).tolist()
     parts = [slice(*pair) for pair in pairwise(edges)]
-    x, logs = np.empty((edges[-1], *tasks[0].shape[1:])), np.empty(edges[-1])
+    x, logs = np.empty((edges[-1], chain.n, chain.dim)), np.empty(edges[-1])
 
-    def draw(task: _Walks | _Trees, part: slice) -> None:
-        logs[part] = task.draw(x[part])
+    def put(task: Task, part: slice) -> None:
+        logs[part] = draw(task[0], x[part])
 
     if client is not None:
-        futures = client.map(_drawn, tasks, pure=False, retries=RETRIES)
+        drawn = partial(_drawn, draw, chain.n, chain.dim)
+        futures = client.map(drawn, tasks, pure=False, retries=RETRIES)
         for part, (block, weights) in zip(parts, client.gather(futures), strict=True):
             x[part], logs[part] = block, weights
     elif workers == 1:
         for task, part in zip(tasks, parts, strict=True):
-            draw(task, part)
+            put(task, part)
     else:
         with ThreadPoolExecutor(min(workers, len(tasks))) as pool:
-            list(pool.map(draw, tasks, parts))
+            list(pool.map(put, tasks, parts))
     logs -= logs.max()
     logs -= np.log(np.exp(logs).sum())
     return Sample(x, logs, statistics.effective_size(logs), method)
 
 
-def _drawn(task: _Walks | _Trees) -> tuple[Array, ArrayLike]:
-    """Return chains and the logarithms of their weights."""
-    x = np.empty(task.shape)
-    return x, task.draw(x)
+def _drawn(draw: Draw, n: int, dim: int, task: Task) -> tuple[Array, ArrayLike]:
+    seed, count = task
+    x = np.empty((count, n, dim))
+    return x, draw(seed, x)
 
 
-# --- stiff chains --------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class _Walks:
-    """Stiff chains to be drawn, for the rigid ensemble to be ``weighed``."""
-
-    seed: np.random.SeedSequence
-    count: int
-    chain: Chain
-    targets: Array
-    weighed: bool
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        return self.count, self.chain.n, self.chain.dim
-
-    def draw(self, x: Array) -> ArrayLike:
-        """Put chains into x, and return the logarithms of their weights."""
-        x[:] = draw(self.chain, self.targets, self.count, np.random.default_rng(self.seed))
-        return 0.5 * logdet(self.chain, x) if self.weighed else 0.0
+def _put_walks(
+    chain: Chain, targets: Array, weighed: bool, seed: np.random.SeedSequence, x: Array
+) -> ArrayLike:
+    """Put stiff chains into x; return the logarithms of their weights, in the rigid ensemble."""
+    x[:] = open_walks(chain, targets, len(x), np.random.default_rng(seed))
+    return 0.5 * logdet(chain, x) if weighed else 0.0
 
 
 # --- trees of bonds ------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class _Tables:
+class _Tables(NamedTuple):
     """Tables of a tree of bonds, beads before their parents: what `kernels.draw_trees` needs.
 
     ``bonded`` are the beads that the lengths belong to in the chart.
     """
 
-    n: int
-    dim: int
     begins: Index
     parents: Index
     beads: Index
@@ -225,37 +204,29 @@ class _Tables:
     branched: bool
 
 
-@dataclass(frozen=True, eq=False)
-class _Trees:
-    """Trees to be drawn, in no more than ``most`` bonds."""
+def _put_trees(
+    tables: _Tables, lengths: Array, seed: np.random.SeedSequence, x: Array
+) -> ArrayLike:
+    """Put trees into x, whose weights are equal."""
+    _grow(tables, lengths, FOREVER, seed, x)
+    return 0.0
 
-    seed: np.random.SeedSequence
-    count: int
-    tables: _Tables
-    lengths: Array
-    most: int = FOREVER
 
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        return self.count, self.tables.n, self.tables.dim
-
-    def draw(self, x: Array) -> ArrayLike:
-        """Put trees into x, and return the logarithms of their weights."""
-        self.grow(x)
-        return 0.0
-
-    def grow(self, x: Array) -> bool:
-        """Put trees into x; false if there are more bonds to draw than are allowed."""
-        stream = self.seed.generate_state(WORDS, np.uint64)
-        t, dim = self.tables, self.tables.dim
-        # Arrays of another process may be read-only, for which kernels are not compiled.
-        tree, table = (
-            tuple(np.require(a, requirements="W") if isinstance(a, np.ndarray) else a for a in part)
-            for part in ((t.begins, t.parents, t.beads, t.anchor, t.w, self.lengths), t.acceptances)
-        )
-        out, work = x.reshape(-1, dim), np.empty(4 * t.w.size)
-        done: bool = kernels.draw_trees(stream, tree, table, dim, self.count, self.most, out, work)
-        return done
+def _grow(
+    tables: _Tables, lengths: Array, most: int, seed: np.random.SeedSequence, x: Array
+) -> bool:
+    """Put trees into x; false if there are more than ``most`` bonds to draw."""
+    stream = seed.generate_state(WORDS, np.uint64)
+    # Arrays of another process may be read-only, for which kernels are not compiled.
+    tree, table = (
+        tuple(np.require(a, requirements="W") if isinstance(a, np.ndarray) else a for a in part)
+        for part in ((*tables[:5], lengths), tables.acceptances)
+    )
+    count, n, dim = x.shape
+    work = np.empty(4 * tables.w.size)
+    out = x.reshape(count * n, dim)
+    done: bool = kernels.draw_trees(stream, tree, table, dim, count, most, out, work)
+    return done
 
 
 @lru_cache(maxsize=8)
@@ -279,8 +250,6 @@ def _tabulated(chain: Chain) -> _Tables:
     last |= degree[beads[:-1]] == 1  # the bond at an end has one pivot, whatever follows
     inwards = np.append(above, -1)[beads[:-1]] == beads[parents]  # as in the chart
     return _Tables(
-        n,
-        chain.dim,
         np.arange(beads.size) - np.array(sizes) + 1,
         parents,
         np.where(beads < n, beads, -1),
@@ -288,9 +257,8 @@ def _tabulated(chain: Chain) -> _Tables:
         w,
         np.where(inwards, beads[:-1], beads[parents]),
         transfer.settled(
-            lambda order: transfer.acceptances(
-                w, parents, last, transfer.grid_of(order, chain.dim)
-            ),
+            lambda grid: transfer.acceptances(w, parents, last, grid),
+            chain.dim,
             transfer.Acceptances.smallest,
             chain.masses,
             pairs[(pairs < n).all(axis=1)],

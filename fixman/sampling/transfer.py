@@ -25,7 +25,7 @@ only ratios matter:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import NamedTuple, TypeVar
 
@@ -40,7 +40,7 @@ NEGLIGIBLE = 1e-13  # a probability
 AGREE = 1e-9  # then the last one's own error is below 1e-12: digits grow by half at each doubling
 
 Found = TypeVar("Found")
-Key = tuple[float, float, float]  # w_k/w_{k+1} and the reaches before and after: of one bend
+Key = tuple[float, ...]  # w_k/w_{k+1} and the reaches before and after: of one bend
 
 
 class Grid(NamedTuple):
@@ -79,15 +79,16 @@ def grid_of(order: int, dim: int) -> Grid:
 
 
 def settled(
-    compute: Callable[[int], Found],
+    compute: Callable[[Grid], Found],
+    dim: int,
     watched: Callable[[Found], Array],
     masses: Array,
     bonds: NDArray[np.int64] | None = None,
 ) -> Found:
-    """Compute at growing orders until what is watched agrees; by default neighbours are bonded."""
-    found, change = compute(ORDERS[0]), 0.0
+    """Compute on finer grids until what is watched agrees; by default neighbours are bonded."""
+    found, change = compute(grid_of(ORDERS[0], dim)), 0.0
     for order in ORDERS[1:]:
-        before, found = found, compute(order)
+        before, found = found, compute(grid_of(order, dim))
         values = watched(found)
         change = float(np.abs(values - watched(before)).max(initial=0.0))
         if change < AGREE * max(1.0, np.abs(values).max(initial=0.0)):
@@ -106,23 +107,24 @@ def reaches(before: Array, w: Array) -> Array:
     return np.where(before > 0.0, np.log1p(before / w), 1e-6)
 
 
-def line(w: Array, grid: Grid) -> tuple[Array, list[Key]]:
-    """Return the row that is the value at the first pivot, and the key of every bend."""
+def line(
+    w: Array, grid: Grid, powers: Sequence[int] = (0, 2)
+) -> tuple[Array, list[Key], list[Array], list[Array]]:
+    """Start of the averages over a chain of inverse masses w (bonds + 1,), 0 for a base.
+
+    The row that is the value at the first pivot; of each bend the key, the operators
+    h ↦ ∫ √(d/w) cos^p θ h(z), (powers, nodes, nodes), and the column of the integrals over all
+    bends behind it.
+    """
     reach = reaches(w[:-1], w[1:])
     end = 1.0 if w[0] > 0.0 else -1.0  # z_1 is one end of its interval or the other
-    keys = zip(w[1:-1] / w[2:], reach[:-1], reach[1:], strict=True)
-    return end ** np.arange(grid.order) @ grid.to_series, [tuple(map(float, key)) for key in keys]  # type: ignore[misc]
-
-
-def operators(keys: Iterable[Key], grid: Grid, powers: Sequence[int] = (0, 2)) -> list[Array]:
-    """Return h ↦ ∫ √(d/w) cos^p θ h(z) over each bend, (powers, nodes, nodes)."""
-    known: dict[Key, Array] = {}  # most chains repeat themselves
-    answer = []
-    for key in keys:
-        if key not in known:
-            known[key] = _operator(key, grid, powers)
-        answer.append(known[key])
-    return answer
+    keys = list(map(tuple, np.stack([w[1:-1] / w[2:], reach[:-1], reach[1:]], axis=1).tolist()))
+    known = {key: _operator(key, grid, powers) for key in dict.fromkeys(keys)}
+    found = [known[key] for key in keys]  # most chains repeat themselves
+    columns = [np.ones(grid.order)]
+    for plain, *_ in reversed(found[1:]):
+        columns.append(scaled(plain @ columns[-1]))
+    return end ** np.arange(grid.order) @ grid.to_series, keys, found, columns[::-1]
 
 
 def _operator(key: Key, grid: Grid, powers: Sequence[int]) -> Array:
@@ -144,27 +146,17 @@ def _over(key: Key, grid: Grid, squares: Array) -> tuple[Array, Array]:
     return after, np.exp(after / 2.0)
 
 
-def tails(plain: Sequence[Array]) -> list[Array]:
-    """Columns of the integrals over all bends behind each."""
-    columns = [np.ones(len(plain[0]))]
-    for operator in reversed(plain[1:]):
-        columns.append(scaled(operator @ columns[-1]))
-    return columns[::-1]
-
-
 def scaled(values: Array) -> Array:
     """Only ratios matter, and the product over a long chain overflows."""
     return np.asarray(values / np.abs(values).max())
 
 
-# --- averages over a chain of inverse masses w (bonds + 1,), 0 for a base ---------------------
+# --- averages over a chain ---------------------------------------------------------------------
 
 
 def square_cosines(w: Array, grid: Grid) -> Array:
     """⟨cos² θ⟩ of every bend (bends,)."""
-    row, keys = line(w, grid)
-    found = operators(keys, grid)
-    columns = tails([plain for plain, _ in found])
+    row, _, found, columns = line(w, grid)
     averages = np.empty(len(found))
     for k, (plain, squared) in enumerate(found):
         averages[k] = (row @ squared @ columns[k]) / (row @ plain @ columns[k])  # (3)
@@ -174,9 +166,7 @@ def square_cosines(w: Array, grid: Grid) -> Array:
 
 def square_products(w: Array, grid: Grid) -> Array:
     """⟨cos² θ_j cos² θ_k⟩ (bends, bends)."""
-    row, keys = line(w, grid)
-    found = operators(keys, grid, (0, 2, 4))
-    columns = tails([plain for plain, *_ in found])
+    row, _, found, columns = line(w, grid, (0, 2, 4))
     answer = np.empty((len(found), len(found)))
     marked = np.empty((0, grid.order))  # rows with cos² of one bend before under the integral
     for k, (plain, squared, fourth) in enumerate(found):
@@ -195,9 +185,7 @@ def bend_series(w: Array, grid: Grid) -> Array:
 
     Between two heavy beads a light one leaves nearly a cusp where it is straight.
     """
-    row, keys = line(w, grid)
-    found = operators(keys, grid, (0,))
-    columns = tails([plain for (plain,) in found])
+    row, keys, found, columns = line(w, grid, (0,))
     nodes, to_series = chebyshev(SHARPER * grid.order)
     values = np.empty((len(found), nodes.size))
     for k, (plain,) in enumerate(found):
@@ -216,9 +204,9 @@ def bend_series(w: Array, grid: Grid) -> Array:
 
 def fourth_end_to_end(w: Array, grid: Grid) -> Array:
     """⟨R⁴⟩ of bonds of length 1, see `fixman.analytic.mean_fourth_end_to_end`."""
-    row, keys = line(w, grid)
+    row, _, found, _ = line(w, grid)
     one, square, along, fourth = row, row, row, row
-    for plain, squared in operators(keys, grid):
+    for plain, squared in found:
         one = one @ plain
         next_along = along @ squared + (square - along) @ (plain - squared) / (grid.dim - 1)
         fourth = fourth @ plain + 2.0 * (square @ plain) + 4.0 * next_along + one

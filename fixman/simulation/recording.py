@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fixman._common import arrays
 from fixman.chains.chain import Chain
 from fixman.runs.series import OBSERVABLE, Arrays
 from fixman.simulation.trajectory import TALLY
@@ -52,10 +53,7 @@ class Replicas(NamedTuple):
         measured: Arrays = {}
         for name, function in self.observables.items():
             value = function(self.chain, moving[_takes(name, function)])
-            try:
-                array = np.asarray(value)
-            except ValueError:  # ragged
-                array = np.empty(0, dtype=object)
+            array = arrays.taken(value, f"the observable {name}")
             if array.dtype.kind not in "fiubc" or array.shape[:1] != state.x.shape[:1]:
                 raise ValueError(
                     f"the observable {name} must give numbers ({len(state.x)}, ...), the first "
@@ -78,10 +76,8 @@ def named(observables: Observables) -> dict[str, Observable]:
     if isinstance(observables, Mapping):
         found = dict(observables)
     else:
-        one = callable(observables) or isinstance(observables, str)
-        if not one and not isinstance(observables, Iterable):
-            raise TypeError(f"observables must be functions of (chain, x), got {observables!r:.80}")
-        functions = [observables] if one else list(observables)
+        several = isinstance(observables, Iterable) and not isinstance(observables, str)
+        functions = list(observables) if several else [observables]
         found = {getattr(function, "__name__", ""): function for function in functions}
         if len(found) < len(functions):
             raise ValueError("two observables have one name: give a mapping of names to functions")
@@ -106,24 +102,14 @@ def _own(name: Any) -> Observable | None:
     """Return the library's observable of a name, which may come from a stranger's file."""
     from fixman.simulation import observables
 
-    if name not in observables.__all__:
-        return None
-    found: Observable = getattr(observables, name)
-    try:
-        _takes(name, found)
-    except TypeError:  # it takes time series
-        return None
-    return found
+    return getattr(observables, name) if name in observables.__all__ else None
 
 
 def found_again(homes: Mapping[str, str | None], given: Observables) -> dict[str, Observable]:
     """Return the observables of a run that goes on: those given, and the library's by name."""
     known = {name: _own(place) for name, place in homes.items()} | named(given)
     if set(known) != set(homes):
-        raise ValueError(
-            f"the run records the observables {sorted(homes)}, got {sorted(set(known))}: they stay "
-            "the same to the end"
-        )
+        raise ValueError(f"the run records the observables {sorted(homes)}, got {sorted(known)}")
     missing = sorted(name for name, function in known.items() if function is None)
     if missing:
         raise ValueError(
@@ -142,7 +128,6 @@ def _takes(name: str, function: Observable) -> str:
     if len(places) < 2 or places[1] not in ("x", "v"):
         raise TypeError(
             f"the observable {name} must be a function of (chain, x) or (chain, v), got "
-            f"({', '.join(places)}): the second argument is called x to get positions, v to get "
-            "velocities"
+            f"({', '.join(places)}): x are positions, v velocities"
         )
     return places[1]

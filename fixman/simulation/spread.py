@@ -119,14 +119,14 @@ def _renumbered(first: int) -> Iterator[None]:
     try:
         yield
     except CancelledError as error:
-        raise ConnectionError(
-            f"the scheduler or its client has given the run up ({error})"
-        ) from error
+        text = f"the scheduler or its client has given the run up ({error})"
+        raise ConnectionError(text) from error
     except Exception as error:
-        text = error.args[0] if error.args else ""
-        if first and isinstance(text, str):
-            named = re.sub(r"\breplica (\d+)", lambda m: f"replica {first + int(m[1])}", text)
-            error.args = (named, *error.args[1:])
+        if error.args and isinstance(error.args[0], str):
+            text = re.sub(
+                r"\breplica (\d+)", lambda m: f"replica {first + int(m[1])}", error.args[0]
+            )
+            error.args = (text, *error.args[1:])
         if isinstance(getattr(error, "replica", None), int):
             error.replica += first  # type: ignore[attr-defined]
         raise

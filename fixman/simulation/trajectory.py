@@ -22,9 +22,9 @@ REFUSING = ("hybrid", "montecarlo")  # steppers that tally the moves that they t
 class Run(Series):
     """A trajectory: frames at every ``every`` steps, the start included.
 
-    Arrays of a stored run are read when they are used: ``run.x[1000:1100]`` reads those frames,
-    and what needs the whole array reads it once and keeps it.  ``run[1000:2000:10]`` is a run of
-    those frames, and `blocks` yields pieces one by one, for what is larger than memory.
+    Arrays of a stored run are read when they are asked for, and kept.  ``run[1000:2000:10]`` is a
+    run of those frames, which reads no others; `blocks` yields pieces one by one, for what is
+    larger than memory.
 
     Attributes
     ----------
@@ -74,10 +74,6 @@ class Run(Series):
     def observables(self) -> dict[str, NDArray[Any]]:
         """Recorded observables by name, each (frames, replicas, ...)."""
         return {name: self.used(OBSERVABLE + name) for name in self.about["observables"]}
-
-    @property
-    def _shape(self) -> tuple[int, ...]:
-        return self.replicas, self.chain.n, self.chain.dim
 
     def __repr__(self) -> str:
         """``<Run: 101 frames of 64 chains of 50 beads, 10000 of 10000 steps, in run>``."""

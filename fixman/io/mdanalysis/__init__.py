@@ -27,34 +27,20 @@ except ImportError as error:
     ) from error
 
 from fixman._common import arrays as _arrays
-from fixman.analysis.groups import ChainData, ChainGroup
-from fixman.analysis.samples import (
-    UNUSABLE,
-    Lost,
-    Meter,
-    Scatter,
-    hard_names,
-    lost_note,
-    meters,
-    numbered,
-    too_many,
-)
+from fixman.analysis import samples
+from fixman.analysis.groups import ChainData, ChainGroup, counted
+from fixman.errors import ConstraintSolveError, SingularConstraintError, SingularCoordinateError
+from fixman.io.mdanalysis import frames as reading
 from fixman.io.mdanalysis import molecules
-from fixman.io.mdanalysis.frames import (
-    Frames,
-    chosen,
-    dump_ids,
-    frames_of,
-    positions_in_some,
-    trajectory_of,
-    whole,
-)
 from fixman.io.mdanalysis.universe import Masses, open_universe
 
 __all__ = ["DistributedBackend", "MetricAnalysis", "open_universe", "read_chains"]
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
+
+UNUSABLE = ConstraintSolveError, SingularConstraintError, SingularCoordinateError
+MOST_UNUSABLE = 0.05  # fraction of frames; more mean that something is wrong with all
 
 SUMS = ("plain", "turning", "squares")
 MEASURES = (
@@ -66,58 +52,49 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
     """½ ln det H^bb of every frame and molecule of a selection, in parallel if wanted.
 
     The molecules are the connected pieces of the selection, bonded through selected atoms only,
-    each described as a free `Chain` in space. Frames are made whole through their bonds; lengths
-    and masses keep MDAnalysis's units.
+    each a free `Chain` in space, made whole through its bonds. Units stay MDAnalysis's.
 
     Parameters
     ----------
     atomgroup : AtomGroup or Universe
     select : str
         Selection within it. The atoms are fixed here, and in the order of their indices.
-    hard : kinds, "torsional", "h-bonds" or "h-angles"
-        Words as in `Chain.from_bonds`. Rows that follow from others are left out, and bends that
-        are straight but for thermal swings, in 25 frames evenly spread, are held straight; both are
-        noted.
+    hard : word or words, as in `Chain.from_bonds`
+        Rows that follow from others are left out, and bends that are straight but for thermal
+        swings, in 25 frames evenly spread, are held straight; both are noted.
     values : "means", "as-is", or one array (n_hard,) per group
         Values that the hard coordinates get before anything is measured: their means over all
-        frames and molecules of a group; nothing, for a trajectory that was rigid already; or given
-        values, in the order of ``chain.hard``. A single group takes the bare array as well.
+        frames and molecules of a group; none, for a trajectory that was rigid already; or given
+        ones, in the order of ``chain.hard``. A single group takes the bare array as well.
     bonds : "topology", "guess", or types of bonds
-        Which bonds count: those of the topology, those guessed from the distances in the current
-        frame, or those of some types of the topology, ``"1,2"``, or of atoms, ``"C-H"``.
+        Those of the topology, those guessed from the distances in the current frame, or those of
+        some types of the topology, ``"1,2"``, or of atoms, ``"C-H"``.
     hydrogens : str, optional
-        Selection of the hydrogens, for sets that speak of them; by default told by their elements
-        or else their masses.
+        Selection of the hydrogens; by default told by their elements or else their masses.
     histograms : bool
         Whether to count the soft bends and torsions of every configuration as well.
-    verbose : bool
-        Show MDAnalysis's progress bar.
 
     Attributes
     ----------
-    meters : tuple of Meter
+    meters : tuple of samples.Meter
         One per group: equal masses, equal bonds. Each has ``.chain`` and ``.molecules``.
     notes : tuple of str
-        Notes of what was skipped or guessed; after `run` also frames that were left out, for all
-        groups, because they cannot be set onto the constraints.
+        What was skipped or guessed; after `run` also frames that were left out, for all groups,
+        because they cannot be set onto the constraints.
     values : tuple of arrays, or None
         Values that the hard coordinates got, after `run`; `means` tells whether to their means.
-    scatter : tuple of `samples.Scatter`
+    scatter : tuple of samples.Scatter
         How much they vary from sample to sample, after `run`.
     frames, times : ndarray (frames,)
     results.half_logdet : list of ndarray (frames, molecules)
         In kT, one array a group.
     results.square_gyration, results.square_end_to_end : lists of ndarray (frames, molecules)
         Mass-weighted R_g²; R² of linear chains, None for others.
-    results.fingerprint : list of ndarray (frames, molecules)
-        A squared length that differs between all but copies.
     results.angles, results.torsions : lists of ndarray (frames, molecules, bins), if asked for
         Counts between `samples.ANGLE_EDGES` and `samples.TORSION_EDGES`.
 
     Raises
     ------
-    TypeError
-        Something that is no Universe or AtomGroup, such as the name of a file.
     ValueError
         Nothing selected, no bonds, atoms without mass, no coordinates, a bond near half the box,
         a ring that winds around the box. In `run` a frame that cannot be read, or of other atoms,
@@ -130,7 +107,7 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
     O(n) a frame and molecule, in two passes over the trajectory, of which the first keeps 8 bytes a
     frame and hard row. ``run(backend="multiprocessing", n_workers=2)`` and MDAnalysis's other
     backends split the frames, `DistributedBackend` takes them to a Dask scheduler; `results` are
-    the same to the last bit. Backends that spawn need ``if __name__ == "__main__":`` in scripts.
+    the same to the last bit.
     """
 
     _analysis_algorithm_is_parallelizable = True
@@ -156,22 +133,22 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
         if not hasattr(atomgroup, "select_atoms"):
             raise TypeError(f"expected a Universe or an AtomGroup of MDAnalysis, got {atomgroup!r}")
         self._universe = atomgroup.universe
-        super().__init__(trajectory_of(self._universe), **kwargs)
-        self._ids = dump_ids(self._universe)
+        super().__init__(reading.trajectory_of(self._universe), **kwargs)
+        self._ids = reading.dump_ids(self._universe)
         self._histograms = histograms
         found_molecules, skipped = molecules.find(atomgroup, select, bonds, hydrogens)
-        self.hard = hard_names(hard)
+        self.hard = samples.hard_names(hard)
         bends = "angle" in self.hard or self.hard[0] in ("torsional", "h-angles")
         seen = found_molecules if bends else ()
-        looks = positions_in_some(self._trajectory, seen, self._ids)
-        found, notes = meters(found_molecules, hard, self._name_atom, looks)
-        self.meters: tuple[Meter, ...] = tuple(found)
+        looks = reading.positions_in_some(self._trajectory, seen, self._ids)
+        found, notes = samples.meters(found_molecules, hard, self._name_atom, looks)
+        self.meters: tuple[samples.Meter, ...] = tuple(found)
         self.notes: tuple[str, ...] = (*skipped, *notes)
         self._found = self.notes
-        self._lost: Lost = {}
+        self._lost: dict[int, Exception] = {}  # by number of the frame
         self._total = 0
         self.values: tuple[Floats, ...] | None = None
-        self.scatter: tuple[Scatter, ...] = ()
+        self.scatter: tuple[samples.Scatter, ...] = ()
         self.means = isinstance(values, str) and values == "means"
         if isinstance(values, str):
             _arrays.require_one_of(values, "values", ("means", "as-is"))
@@ -182,15 +159,13 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
     def _given(self, values: Sequence[npt.ArrayLike]) -> tuple[Floats, ...]:
         if not any(map(np.iterable, values)):
             values = [values]  # type: ignore[list-item]
-        given = tuple(_arrays.real(array, (), "values") for array in values)
+        given = tuple(_arrays.series(array, (), "values") for array in values)
         expected = [(len(meter.chain.hard),) for meter in self.meters]
         if [array.shape for array in given] != expected:
             raise ValueError(
                 f"values must be a list of one array per group, of shapes {expected}, got "
                 f"{[array.shape for array in given]}"
             )
-        for array in given:
-            _arrays.require_finite(array, (), "values")
         return given
 
     def _name_atom(self, atom: int) -> str:
@@ -207,32 +182,28 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
     ) -> MetricAnalysis:
         """Go through the trajectory twice: for means and scatter, and for the determinants.
 
-        Parameters are those of MDAnalysis's ``AnalysisBase.run``, such as ``verbose``, ``backend``
-        and ``n_workers``.
+        ``more`` is what MDAnalysis's ``AnalysisBase.run`` takes, ``backend`` and ``n_workers``.
         """
-        if frames is None:
-            frames_of(self._trajectory, start, stop, step)
-        else:
-            frames = chosen(frames, self._trajectory)
+        chosen = slice(start, stop, step) if frames is None else frames
+        # By number: read one after another, a damaged frame of some formats is the end, no error.
+        more["frames"] = reading.numbers_of(self._trajectory, chosen)
         shown, backend = more.pop("progressbar_kwargs", None) or {}, more.get("backend")
-        titles = ({"desc": "means"}, {"desc": "determinants"})
-        if not (backend is None or backend == "serial"):
-            titles = ({}, {})  # others have no progress bar
-        arguments = more | {"start": start, "stop": stop, "step": step, "frames": frames}
         if isinstance(backend, DistributedBackend):
-            arguments["unsupported_backend"] = True
+            more["unsupported_backend"] = True
         self._lost, self._total = {}, 0
         before = -1
         while len(self._lost) > before:  # the means are those of the frames that stay
-            for measures, title in zip((SUMS, MEASURES), titles, strict=True):
+            for measures, title in ((SUMS, "means"), (MEASURES, "determinants")):
                 self._pass, before = measures, len(self._lost)
-                super().run(progressbar_kwargs=title | shown, **arguments)
-                if self._lost:  # they need no second look
-                    arguments |= {"start": None, "stop": None, "step": None, "frames": self.frames}
+                bar = {"desc": title} if backend in (None, "serial") else {}
+                super().run(progressbar_kwargs=bar | shown, **more)
+                more["frames"] = self.frames  # those that were lost need no second look
                 if measures is SUMS:
                     self._find_means()
-        lost = (lost_note(self._lost, self._total),) if self._lost else ()
-        self.notes = (*self._found, *lost)
+        self.notes = self._found
+        if self._lost:
+            left = f"left out {len(self._lost)} of {counted(self._total, 'frame')}; the first: "
+            self.notes += (f"{left}{self._lost[min(self._lost)]}",)
         return self
 
     def _conclude(self) -> None:
@@ -240,7 +211,7 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
         lost = self.results.pop("lost")
         self._total = self._total or len(self.frames) + len(lost)
         self._lost |= dict(lost)
-        if too_many(len(self._lost), self._total):
+        if len(self._lost) > MOST_UNUSABLE * self._total:
             raise self._lost[min(self._lost)]
 
     def _find_means(self) -> None:
@@ -269,7 +240,7 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
 
     def _prepare_sliced_trajectory(self, slicer: slice | Indices) -> None:
         super()._prepare_sliced_trajectory(slicer)
-        self._sliced_trajectory = Frames(self._sliced_trajectory, self._trajectory)
+        self._sliced_trajectory = reading.Frames(self._sliced_trajectory, self._trajectory)
 
     def _prepare(self) -> None:
         self.results = Results({name: [[] for _ in self.meters] for name in self._pass})
@@ -280,7 +251,7 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
             measured = [self._measure(number) for number in range(len(self.meters))]
         except UNUSABLE as error:
             self.results["lost"].append((int(self._ts.frame), error))
-            if too_many(len(self.results["lost"]), self._most):
+            if len(self.results["lost"]) > MOST_UNUSABLE * self._most:
                 raise
             return
         for number, found in enumerate(measured):
@@ -293,8 +264,8 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
 
     def _measure(self, number: int) -> dict[str, npt.NDArray[Any]]:
         meter = self.meters[number]
-        x = whole(self._ts, meter.molecules, self._ids)[None]
-        with numbered([self._ts.frame]):
+        x = reading.whole(self._ts, meter.molecules, self._ids)[None]
+        with samples.numbered([self._ts.frame]):
             if self._pass == SUMS:
                 return meter.sums(x)
             values = None if self.values is None else self.values[number]
@@ -313,13 +284,8 @@ class DistributedBackend(BackendBase):  # type: ignore[misc]
     """Runs an MDAnalysis analysis on the workers of a Dask scheduler, wherever these are.
 
     MDAnalysis's own backend "dask" only starts processes on this machine. Workers need the same
-    packages, and the trajectory under the same absolute path.
-
-    Parameters
-    ----------
-    client : distributed.Client
-    n_workers : int, optional
-        Into how many parts the frames are split; all the workers of the client by default.
+    packages, and the trajectory under the same absolute path. Frames are split into `n_workers`
+    parts, by default as many as the ``distributed.Client`` has.
     """
 
     def __init__(self, client: Any, n_workers: int | None = None) -> None:
@@ -358,40 +324,33 @@ def read_chains(
     start: int | None = None,
     stop: int | None = None,
     step: int | None = None,
-    progress: Callable[[Any], Iterable[Any]] = iter,
 ) -> ChainData:
     """Read the connected molecules of a selection, unwrapped through their bonds.
 
-    Only bonds between selected atoms count. A linear chain starts at its end of lower atom index,
-    unless its masses equal those of an earlier chain read backwards; with branches or rings, atoms
-    keep the order of their indices. Molecules of equal masses and bonds are pooled. Formats and
-    masses are said as in `open_universe`, bonds and hydrogens as in `MetricAnalysis`.
-    Lengths and masses keep MDAnalysis's units. All coordinates of the selection are held at once,
-    as float64: 24 bytes an atom and frame (`MetricAnalysis` holds one frame).
-
-    Raises FileNotFoundError or ValueError: nothing selected, no bonds, atoms without mass, no
-    coordinates, a bond near half the box, a ring that winds around the box, a frame that cannot be
-    read or is of other atoms.
+    Molecules of equal masses and bonds are pooled, whatever the order of their atoms. Arguments and
+    errors are those of `open_universe` and `MetricAnalysis`. All coordinates of the selection are
+    held at once, 24 bytes an atom and frame (`MetricAnalysis` holds one frame).
     """
     universe, notes = open_universe(
         topology, trajectory, atom_style, topology_format=topology_format, format=format,
         masses=masses,
     )  # fmt: skip
     groups, skipped = molecules.find(universe, select, bonds, hydrogens)
-    reader = trajectory_of(universe)
-    frames = frames_of(reader, start, stop, step)
-    ids = dump_ids(universe)
+    reader = reading.trajectory_of(universe)
+    kept = reader[reading.numbers_of(reader, slice(start, stop, step))]
+    frames = reading.Frames(kept, reader)
+    ids = reading.dump_ids(universe)
     xs = [np.empty((len(frames), *group.atoms.shape, 3)) for group in groups]
     numbers = np.empty(len(frames), dtype=np.intp)
     times = np.empty(len(frames))
     with contextlib.closing(reader):
-        for k, now in enumerate(progress(frames)):
+        for k, now in enumerate(frames):
             numbers[k] = now.frame
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", "Reader has no dt")  # then frames are 1 apart
                 times[k] = now.time
             for x, group in zip(xs, groups, strict=True):
-                x[k] = whole(now, group, ids)
+                x[k] = reading.whole(now, group, ids)
     read = (
         ChainGroup(group.masses, group.atoms, x, bonds=group.bonds, hydrogens=group.hydrogens)
         for group, x in zip(groups, xs, strict=True)

@@ -33,8 +33,7 @@ WINDING = "close a ring that winds around the box: such a molecule has no end, a
 def dump_ids(universe: Any) -> npt.NDArray[np.int64] | None:
     """Ids that the atoms of every frame of a LAMMPS dump must have; None for other trajectories.
 
-    Those of a LAMMPS topology; other files number atoms otherwise, so then those of the frame at
-    hand.
+    Those of a LAMMPS topology, or else of the frame at hand.
     """
     ids = universe.trajectory.ts.data.get("id")
     if ids is None:
@@ -47,11 +46,10 @@ def dump_ids(universe: Any) -> npt.NDArray[np.int64] | None:
 
 def trajectory_of(universe: Any) -> Any:
     """Return the trajectory of a universe, or say that it has none."""
-    try:
-        return universe.trajectory
-    except AttributeError as error:
+    if not hasattr(universe, "trajectory"):
         name = universe.filename or "the universe"
-        raise ValueError(f"{name} holds no coordinates: give a trajectory as well") from error
+        raise ValueError(f"{name} holds no coordinates: give a trajectory as well")
+    return universe.trajectory
 
 
 class Frames:
@@ -74,10 +72,8 @@ class Frames:
                 return
             atoms = now.n_atoms if now.has_positions else 0
             if atoms != self._atoms:
-                raise ValueError(
-                    f"{self._file} has positions of {atoms} atoms in frame {now.frame}, expected "
-                    f"{self._atoms}"
-                )
+                found = f"{self._file} has positions of {atoms} atoms in frame {now.frame}"
+                raise ValueError(f"{found}, expected {self._atoms}")
             yield now
 
 
@@ -91,31 +87,21 @@ def _count(trajectory: Any) -> int:
         return len(trajectory)
 
 
-def frames_of(trajectory: Any, start: int | None, stop: int | None, step: int | None) -> Frames:
-    """Slice a trajectory into `Frames`; some must be left."""
+def numbers_of(trajectory: Any, frames: Any) -> Indices:
+    """Numbers of some frames, by a slice, numbers or a mask; some must be left."""
     total = _count(trajectory)
-    numbers = np.arange(total)[start:stop:step]
-    if not numbers.size:
-        raise ValueError(
-            f"none of the {total} frames, counted from 0, is left by start={start}, stop={stop}, "
-            f"step={step}"
-        )
-    # By number: read one after another, a damaged frame of some formats is the end, and no error.
-    return Frames(trajectory[numbers], trajectory)
-
-
-def chosen(frames: Any, trajectory: Any) -> Indices:
-    """Numbers of frames out of a list of numbers or a mask, which must be there."""
-    total = _count(trajectory)
-    try:
-        numbers: Indices = np.arange(total)[np.array(list(frames))]
-        if numbers.ndim != 1 or not numbers.size:
-            raise IndexError
-    except (TypeError, ValueError, IndexError):
-        raise ValueError(
-            f"frames must be numbers of some of the {total} frames, counted from 0, or a mask of "
-            f"all, got {frames!r:.80}"
-        ) from None
+    numbers = np.arange(total)
+    if isinstance(frames, slice):
+        said = f"start={frames.start}, stop={frames.stop}, step={frames.step}"
+        numbers = numbers[frames]
+    else:
+        said = f"{frames!r:.80}, which must be numbers of some or a mask of all"
+        try:
+            numbers = numbers[[*frames]]
+        except (TypeError, ValueError, IndexError):
+            numbers = numbers[:0]
+    if numbers.ndim != 1 or not numbers.size:
+        raise ValueError(f"none of the {total} frames, counted from 0, is left by {said}")
     return numbers
 
 
@@ -132,11 +118,9 @@ def whole(now: Any, molecules: Molecules, ids: npt.NDArray[np.int64] | None = No
     atoms = molecules.atoms
     with np.errstate(invalid="ignore"):  # some NaNs of damaged files signal
         x: Floats = now.positions[atoms].astype(np.float64)
-    finite = np.all(np.isfinite(x), axis=2)
-    if not np.all(finite):
-        raise ValueError(
-            f"atom index {atoms[~finite][0]} has no finite position in frame {now.frame}"
-        )
+    lost = ~np.isfinite(x).all(axis=2)
+    if lost.any():
+        raise ValueError(f"atom index {atoms[lost][0]} has no finite position in frame {now.frame}")
     parents, closures = molecules.tree
     outer = np.flatnonzero(parents >= 0)
     joined = topology.bonds(parents, closures)
@@ -160,10 +144,7 @@ def whole(now: Any, molecules: Molecules, ids: npt.NDArray[np.int64] | None = No
 def positions_in_some(
     trajectory: Any, molecules: Sequence[Molecules], ids: npt.NDArray[np.int64] | None
 ) -> list[Floats]:
-    """Positions (..., n, 3) of each kind in a few frames, evenly spread.
-
-    Frames that cannot be read are left to those who need them all.
-    """
+    """Positions (..., n, 3) of each kind in a few of those frames that can be read."""
     here = trajectory.ts.frame
     some: list[list[Floats]] = [[] for _ in molecules]
     for number in evenly(_count(trajectory)):

@@ -23,19 +23,7 @@ def find(
 ) -> tuple[list[Molecules], tuple[str, ...]]:
     """Molecules of a selection, and notes of what was left out or guessed.
 
-    Parameters
-    ----------
-    atomgroup : AtomGroup or Universe
-    select : str
-    bonds : "topology", "guess", or types separated by commas
-        Types of bonds, ``"1,2"``, or of the atoms that they join, ``"C-H"``.
-    hydrogens : str, optional
-        A selection of them.
-
-    Raises
-    ------
-    ValueError
-        Nothing selected, no bonds, unknown types, atoms without mass.
+    Arguments and errors are those of `MetricAnalysis`.
     """
     selected = _select(atomgroup, select)
     pairs = _bonds(atomgroup.universe, selected, bonds)
@@ -85,10 +73,7 @@ def _bonds(universe: Any, selected: Any, bonds: str) -> Indices:
     with reading(universe.filename or "the topology"):  # bonds are made at the first look
         there = hasattr(universe, "bonds")
     if not there:
-        raise ValueError(
-            'the topology has no bonds: guess them from distances with bonds="guess", or give a '
-            "topology that has them"
-        )
+        raise ValueError('the topology has no bonds: bonds="guess" guesses them from distances')
     inside = selected.intra_bonds
     found = np.asarray(inside.indices, dtype=np.intp).reshape(-1, 2)
     if bonds != "topology":

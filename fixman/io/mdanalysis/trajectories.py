@@ -21,7 +21,7 @@ from fixman.simulation.trajectory import Run, chosen_replica, pdb_potential, req
 
 __all__ = ["universe_of", "write_frames"]
 
-FORMATS = {".pdb": "PDB", ".dcd": "DCD", ".xtc": "XTC", ".trr": "TRR"}
+FORMATS = ".pdb", ".dcd", ".xtc", ".trr"
 DIM = 3
 ANGSTROM = 10.0  # in a nanometre
 
@@ -29,12 +29,8 @@ ANGSTROM = 10.0  # in a nanometre
 def universe_of(run: Run, *, replica: int | None = None) -> Any:
     """Return an MDAnalysis Universe of one replica of a run of a PDB file, in memory.
 
-    Names, residues, elements, bonds and masses are there; positions in Å, times in ps.
-
-    Raises
-    ------
-    ValueError
-        If the run is of no PDB file, or has several replicas and none is chosen.
+    Names, residues, elements, bonds and masses are there; positions in Å, times in ps.  ValueError
+    if the run is of no PDB file, or has several replicas and none is chosen.
     """
     described, place = _described(run), _only(run, replica)
     universe = _topology(run, described["pdb"])
@@ -48,30 +44,19 @@ def write_frames(
 ) -> None:
     """Write one replica of a run in space: .pdb, .dcd, .xtc or .trr, by the name.
 
-    Parameters
-    ----------
-    run : Run
-        Slice it to write fewer frames: ``run[::10]``.
-    path : str or os.PathLike
-        All but PDB have no topology; beside ``ala.dcd`` of a run of a PDB file,
-        ``ala.topology.pdb`` holds the first frame.
-    replica : int, optional
-        Needed where the run has several.
-    overwrite : bool
-        Whether existing files give way.
+    Slice the run to write fewer frames, ``run[::10]``; ``replica`` is needed where it has several.
+    All but PDB have no topology; beside ``ala.dcd`` of a run of a PDB file, ``ala.topology.pdb``
+    holds the first frame.  Positions are rounded as these formats do: PDB to 0.001 Å, XTC to
+    0.01 Å.  Runs without OpenMM's forces have no units: their numbers are written as they are,
+    which readers take for Å and ps.
 
     Raises
     ------
     FileExistsError
-        If there is a file already, or another topology beside it.
+        If there is a file already, or another topology beside it, and no ``overwrite``.
     ValueError
         If the run is in the plane, has no frame, or the name ends otherwise; of PDB, if the run is
         of no PDB file.
-
-    Notes
-    -----
-    Positions are rounded as these formats do: PDB to 0.001 Å, XTC to 0.01 Å.  Runs without OpenMM's
-    forces have no units: their numbers are written as they are, which readers take for Å and ps.
     """
     require_run(run)
     place, described = _only(run, replica), pdb_potential(run.about)
@@ -118,7 +103,7 @@ def _write_topology(universe: Any, path: Path, run: Run, overwrite: bool) -> Non
 
 
 def _writer(universe: Any, temporary: Path, name: Path, run: Run) -> Any:
-    form, options = FORMATS[name.suffix.lower()], {}
+    form, options = name.suffix[1:].upper(), {}
     if form == "DCD":  # which has no times of frames; the first is istart/nsavc intervals
         numbers = run.numbers
         start = numbers.start if numbers.step > 0 else -numbers.start
@@ -156,6 +141,8 @@ def _described(run: Run) -> dict[str, Any]:
 
 def _only(run: Run, replica: int | None) -> int:
     if replica is None and run.replicas > 1:
-        start = f"the run has {run.replicas} replicas, and these files hold one: choose it, "
-        raise ValueError(f"{start}replica=0; .gsd and .h5 hold all")
+        raise ValueError(
+            f"the run has {run.replicas} replicas, and these files hold one: choose it, replica=0; "
+            ".gsd and .h5 hold all"
+        )
     return chosen_replica(run, replica or 0)

@@ -53,9 +53,7 @@ def open_universe(
     format: str | None = None,
     masses: Masses | None = None,
 ) -> tuple[Any, tuple[str, ...]]:
-    """Open files as an MDAnalysis Universe that has masses, and say what was assumed.
-
-    Paths are made absolute, so that workers that run elsewhere find them.
+    """Open files as an MDAnalysis Universe that has masses; with notes of what was assumed.
 
     Parameters
     ----------
@@ -67,28 +65,19 @@ def open_universe(
         Formats of topology and trajectory, by MDAnalysis's names; by default their extensions, or
         "data.…" and "dump.…" as LAMMPS has them.
     masses : str, float or mapping, optional
-        Masses of all atoms, or by their type (by their name where they have none):
-        ``"1=12.011,2=1.008"``. By default those of the topology, or else those of the elements.
-
-    Returns
-    -------
-    universe : MDAnalysis.Universe
-    notes : tuple of str
+        Of all atoms, or by type (by name where there are none), ``"1=12.011,2=1.008"``. By default
+        those of the topology, or else those of the elements.
 
     Raises
     ------
-    FileNotFoundError, TypeError
     ValueError
         Files that cannot be read, are of another kind, or contradict themselves or each other.
     """
     paths = [_path(path) for path in (topology, trajectory) if path is not None]
-    kinds = [
-        format_of(path, said) for path, said in zip(paths, (topology_format, format), strict=False)
-    ]
-    options: dict[str, Any] = {"topology_format": kinds[0], "format": format}
-    if len(paths) > 1:
-        options["format"] = kinds[1]
-    counts = None
+    kinds = [format_of(*each) for each in zip(paths, (topology_format, format), strict=False)]
+    options: dict[str, Any] = {
+        "topology_format": kinds[0], "format": kinds[1] if len(kinds) > 1 else format
+    }  # fmt: skip
     if DATA in kinds:
         data = paths[kinds.index(DATA)]
         style, counts = _lammps_data(data)
@@ -104,10 +93,8 @@ def open_universe(
                 f"{paths[0]} has {found}, and its header says {counts}: was it cut off?"
             )
     if len(paths) > 1 and len(universe.atoms) != universe.trajectory.ts.n_atoms:
-        raise ValueError(  # which MDAnalysis does not see in data files
-            f"{paths[1]} has {universe.trajectory.ts.n_atoms} atoms, and the topology {paths[0]} "
-            f"has {len(universe.atoms)}"
-        )
+        there, size = universe.trajectory.ts.n_atoms, len(universe.atoms)
+        raise ValueError(f"{paths[1]} has {there} atoms, and the topology {paths[0]} has {size}")
     notes = _dump_notes(paths[-1], universe) if kinds[-1] == DUMP else ()
     if kinds[0] == DUMP and masses is None:
         notes += (f"masses are those of {paths[0].name}, or of its elements, or 1",)
@@ -116,9 +103,7 @@ def open_universe(
 
 def _path(path: str | Path) -> Path:
     if not isinstance(path, str | PathLike):
-        raise TypeError(
-            f"expected the path of a file, got {path!r}: MetricAnalysis takes a Universe"
-        )
+        raise TypeError(f"expected a path, got {path!r:.80}: MetricAnalysis takes a Universe")
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"no such file: {path}")
@@ -141,29 +126,18 @@ def format_of(path: Path, said: str | None = None) -> str | None:
 
 def _universe(paths: list[Path], options: dict[str, Any]) -> Any:
     absolute = [str(path.absolute()) for path in paths]
-    with _no_last_words():
-        try:
-            return MDAnalysis.Universe(*absolute, to_guess=(), **options)
-        except Exception as error:  # its parsers raise whatever a broken line made them raise
-            said = brief(error)
-    raise ValueError(
-        f"MDAnalysis cannot read {' with '.join(map(str, paths))}: {said}; are these the topology, "
-        "then the trajectory, of one system? if a name misleads, give topology_format='PSF' or "
-        "format='DCD'"
-    )
-
-
-@contextmanager
-def _no_last_words() -> Iterator[None]:
-    """Keep readers that were never opened from printing tracebacks when they are closed."""
     hook = sys.unraisablehook
-    sys.unraisablehook = lambda found: (
-        None if issubclass(found.exc_type, AttributeError) else hook(found)
-    )
+    sys.unraisablehook = lambda _: None  # readers that were never opened fail to close
     try:
-        yield
+        return MDAnalysis.Universe(*absolute, to_guess=(), **options)
+    except Exception as error:  # its parsers raise whatever a broken line made them raise
+        said = brief(error)
     finally:
         sys.unraisablehook = hook
+    raise ValueError(
+        f"MDAnalysis cannot read {' with '.join(map(str, paths))}: {said}; are these topology and "
+        "trajectory of one system? if a name misleads, say topology_format='PSF' or format='DCD'"
+    )
 
 
 def brief(error: Exception) -> str:
@@ -179,12 +153,8 @@ def reading(path: Any) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        raise ValueError(
-            f"{path} cannot be read; is it damaged or cut off? ({brief(error)})"
-        ) from error
-
-
-# --- LAMMPS's files -----------------------------------------------------------------------------
+        said = f"{path} cannot be read; is it damaged or cut off? ({brief(error)})"
+        raise ValueError(said) from error
 
 
 def _lammps_data(path: Path) -> tuple[str, dict[str, int]]:
@@ -226,20 +196,17 @@ def _dump_notes(path: Path, universe: Any) -> tuple[str, ...]:
     return (f"the last frame of {path.name} is cut off and left out",) if rest else ()
 
 
-# --- masses and elements ------------------------------------------------------------------------
-
-
 def parse_masses(given: Masses) -> float | dict[str, float]:
     """Read masses: one number for all atoms, ``"1=12.011,2=1.008"`` or a mapping by type."""
-    if isinstance(given, str) and "=" in given:
-        pairs = [part.rpartition("=") for part in given.split(",")]
-        by_type = {kind.strip(): value for kind, _, value in pairs}
-        if len(by_type) < len(pairs):
-            raise ValueError(f"masses {given!r} name a type twice")
-        given = by_type  # type: ignore[assignment]
     if isinstance(given, Mapping):
         return {str(kind): _positive(value) for kind, value in given.items()}
-    return _positive(given)
+    if not isinstance(given, str) or "=" not in given:
+        return _positive(given)
+    pairs = [part.rpartition("=") for part in given.split(",")]
+    by_type = {kind.strip(): _positive(value) for kind, _, value in pairs}
+    if len(by_type) < len(pairs):
+        raise ValueError(f"masses {given!r} name a type twice")
+    return by_type
 
 
 def _positive(given: Any) -> float:
@@ -285,7 +252,7 @@ def _give_masses(universe: Any, given: Masses | None) -> tuple[str, ...]:
 
 
 def symbols_of(universe: Any) -> npt.NDArray[Any]:
-    """Elements of all atoms: those of the file, else as MDAnalysis guesses by name, or by type."""
+    """Elements of all atoms: those of the file, else as MDAnalysis guesses by name or type."""
     atoms = universe.atoms
     names = _names(atoms)
     guess = {name: DefaultGuesser(None).guess_atom_element(name) for name in set(names)}

@@ -14,17 +14,8 @@ import numpy as np
 
 from fixman.chains.chain import Chain, is_rigid
 from fixman.errors import FrameError
-from fixman.io.openmm.constraints import (
-    ConnectedSets,
-    Floats,
-    Group,
-    Held,
-    Indices,
-    explicit_groups,
-    group_of,
-    whole,
-    with_names,
-)
+from fixman.io.openmm import constraints
+from fixman.io.openmm.constraints import Floats, Group, Held, Indices
 from fixman.mechanics import metric
 
 try:
@@ -34,16 +25,10 @@ except ImportError as error:
         'forces for OpenMM need it installed: pip install "fixman-chains[openmm]"'
     ) from error
 
+from fixman.io.openmm import thermostats
 from fixman.io.openmm.forces import NAME, Forces
 from fixman.io.openmm.systems import chain, of_system
-from fixman.io.openmm.thermostats import (
-    GAS_CONSTANT,
-    MARK,
-    PARAMETER,
-    kT,
-    set_temperature,
-    temperature_of,
-)
+from fixman.io.openmm.thermostats import kT, set_temperature
 
 __all__ = ["FixmanPotential", "Forces", "chain", "kT", "metric_force", "set_temperature"]
 
@@ -51,12 +36,9 @@ VERSION = 1  # format of the data in a serialized System
 
 
 class MadeFor(NamedTuple):
-    """The constraints and masses that a force was made for.
+    """The constraints and masses that a force was made for."""
 
-    ``whole`` tells whether all of the System's count, or those among the particles of its chains.
-    """
-
-    whole: bool
+    whole: bool  # all of the System's count, or those of the particles of its chains
     constraints: int
     digest: str
 
@@ -71,11 +53,10 @@ def metric_force(system: Any, *, chains: Iterable[tuple[Any, Chain]] | None = No
     Parameters
     ----------
     system : openmm.System
-        Gives its constraints and masses, and whether it is periodic.
     chains : iterable of (particles, Chain), optional
         Chains that get a term, instead of each connected set of constraints.  Bead k is
         ``particles[k]``, and of copy c ``particles[c, k]``.  A chain must hold what the System's
-        constraints hold, in whatever coordinates; masses count up to a common factor.
+        constraints hold, in whatever coordinates; masses may have a common factor.
 
     Returns
     -------
@@ -85,20 +66,16 @@ def metric_force(system: Any, *, chains: Iterable[tuple[Any, Chain]] | None = No
 
     Raises
     ------
-    TypeError
-        If an argument is of another type.
     ValueError
         If nothing that can vary is constrained, a constrained particle is massless, the System
         has such a force already, or ``chains`` disagree with the System.
-    SingularConstraintError
-        While the simulation runs, then wrapped in an OpenMMException, if the constraints cannot be
-        held in some configuration; their particles are named.  Likewise a ValueError where
-        positions are not finite, or the temperature is not that of the thermostat.
+    OpenMMException
+        While the simulation runs, if constraints cannot be held in some configuration, positions
+        are not finite, or the temperature is not that of the thermostat.
 
     Notes
     -----
-    O(n) a step, plus 20 µs for the call and 20 µs for every *kind* of molecule.  It runs on the
-    host whatever the platform.
+    O(n) a step on the host, plus 20 µs for the call and 20 µs for every *kind* of molecule.
     """
     if not isinstance(system, openmm.System):
         raise TypeError(f"expected an openmm.System, got {type(system).__name__}")
@@ -108,8 +85,8 @@ def metric_force(system: Any, *, chains: Iterable[tuple[Any, Chain]] | None = No
             "for instance if constraints have changed"
         )
     held = of_system(system)
-    sets = ConnectedSets(held)
-    groups = sets.groups if chains is None else explicit_groups(chains, held, sets)
+    sets = constraints.ConnectedSets(held)
+    groups = sets.groups if chains is None else constraints.explicit_groups(chains, held, sets)
     terms = [group for group in groups if not is_rigid(group.chain)]
     if not terms:
         raise ValueError(
@@ -119,25 +96,20 @@ def metric_force(system: Any, *, chains: Iterable[tuple[Any, Chain]] | None = No
         )
     within = None if chains is None else [group.particles for group in terms]
     potential = FixmanPotential(terms, held.periodic, _fingerprint(held, within))
-    force = openmm.PythonForce(potential, {PARAMETER: 0.0, MARK: 0.0})
+    force = openmm.PythonForce(potential, {thermostats.PARAMETER: 0.0, thermostats.MARK: 0.0})
     force.setParticles([int(p) for group in terms for p in group.particles.ravel()])
     force.setUsesPeriodicBoundaryConditions(held.periodic)
     force.setName(NAME)
     return force
 
 
-# --- while the simulation runs ------------------------------------------------------------------
-
-
 class FixmanPotential:
     """The function that OpenMM calls in every step, and that a serialized System holds as a pickle.
 
-    The pickle names this class and contains plain data of a numbered format: lists, numbers and
-    `Chain.to_json`.
+    The pickle names this class and contains plain data of a numbered format.
     """
 
-    # An instance made from a pickle that holds nothing has this.
-    _unreadable: tuple[str, Any] | None = ("it holds nothing", None)
+    _unreadable: tuple[str, Any] | None = ("it holds nothing", None)  # of an empty pickle
 
     def __init__(self, groups: Iterable[Group], periodic: bool, made_for: MadeFor) -> None:
         self.groups, self.periodic, self.made_for = tuple(groups), periodic, made_for
@@ -165,7 +137,7 @@ class FixmanPotential:
             terms = [(Chain.from_json(text), particles) for text, particles in state["terms"]]
             if state["version"] != VERSION or not isinstance(periodic, bool) or not terms:
                 raise ValueError(f"its version is {state['version']}, this fixman reads {VERSION}")
-            groups = [group_of(own, particles, "a term") for own, particles in terms]
+            groups = [constraints.group_of(*term, "a term") for term in terms]
             FixmanPotential.__init__(self, groups, periodic, made_for)
         except Exception as error:
             self._unreadable = f"{type(error).__name__}: {error}", state
@@ -187,10 +159,10 @@ class FixmanPotential:
         """Energy in kJ/mol, and forces on the particles of the groups, one after the other."""
         if self._unreadable is not None:
             raise ValueError(_DAMAGED.format(f"it cannot be read, {self._unreadable[0]}"))
-        kT = GAS_CONSTANT * temperature_of(state, self._require_fit)
+        kelvin = thermostats.temperature_of(state, self._require_fit)
         x = state.getPositions(asNumpy=True)._value  # a State has nm, always
         box = state.getPeriodicBoxVectors(asNumpy=True)._value if self.periodic else None
-        return self.evaluate(x, kT, box)
+        return self.evaluate(x, kT(kelvin), box)
 
     def evaluate(self, x: Floats, kT: float, box: Floats | None = None) -> tuple[float, Floats]:
         """Energy and forces at positions x (particles of the groups, 3)."""
@@ -200,13 +172,13 @@ class FixmanPotential:
             first = part.stop
             copies = x[part].reshape(*particles.shape, 3)
             if box is not None:
-                copies = whole(own.references[:, 0], copies, box)
+                copies = constraints.whole(own.references[:, 0], copies, box)
             try:
                 energy += float(np.sum(metric.fixman_potential(own, copies, kT)))
                 forces[part] = metric.fixman_force(own, copies, kT).reshape(-1, 3)
             except FrameError as error:
-                copy = particles[error.frame]
-                raise with_names(error.moved(None), copy, "particle {}".format) from error
+                named = error.moved(None), particles[error.frame], "particle {}".format
+                raise constraints.with_names(*named) from error
         if first != len(x):
             raise ValueError(_DAMAGED.format(f"it acts on {len(x)} particles, its chains {first}"))
         return energy, forces
@@ -216,9 +188,6 @@ _DAMAGED = (
     "the Fixman force of this System does not fit it ({}): remove it, and add metric_force(system) "
     "again after everything else"
 )
-
-
-# --- what is held -------------------------------------------------------------------------------
 
 
 def _fingerprint(held: Held, within: Sequence[Indices] | None) -> MadeFor:

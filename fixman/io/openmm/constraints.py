@@ -49,7 +49,7 @@ class Group(NamedTuple):
 def group_of(chain: Any, given: Any, name: str) -> Group:
     """Check a free chain in space and its particles, (n,) or (copies, n)."""
     if not isinstance(chain, Chain):
-        raise TypeError(f"{name} must be (particles, Chain), its second is {type(chain).__name__}")
+        raise TypeError(f"{name} must be (particles, Chain), got {chain!r:.80}")
     if chain.dim != 3 or chain.base != "free":
         raise ValueError(f"{name} must be free and three-dimensional, got {chain!r}")
     particles = np.asarray(given)
@@ -61,9 +61,6 @@ def group_of(chain: Any, given: Any, name: str) -> Group:
             f"{particles.shape}"
         )
     return Group(chain, particles.astype(np.intp).reshape(-1, chain.n))
-
-
-# --- connected sets of constraints --------------------------------------------------------------
 
 
 class ConnectedSets:
@@ -88,7 +85,7 @@ class ConnectedSets:
 
     @cached_property
     def groups(self) -> list[Group]:
-        """Chains that hold the distances of each kind, without those that follow from others."""
+        """Chains that hold the independent ones of the distances of each kind."""
         return [Group(one.chain("length"), one.atoms) for one in self.kinds]
 
     def touched(self, particles: Indices) -> tuple[Indices, Indices, int]:
@@ -101,7 +98,7 @@ class ConnectedSets:
 
 
 def _sorted(one: Molecules) -> Molecules:
-    """Return it with its beads in the order of the particles of the first copy."""
+    """Put beads in the order of the particles of the first copy."""
     order = np.argsort(one.atoms[0])
     bonds = canonical.in_order(np.argsort(order)[one.pairs])
     hydrogens = None if one.hydrogens is None else one.hydrogens[order]
@@ -118,9 +115,7 @@ def with_names(error: Any, particles: Sequence[int] | Indices, name: Callable[[i
 def whole(parents: Indices, x: Floats, box: Floats) -> Floats:
     """Make trees whole: every bond of theirs its shortest periodic image; x (copies, n, 3).
 
-    The box vectors (3, 3) are lower triangular and reduced.  Engines do not wrap what constraints
-    connect, but positions set by users may be wrapped.  Positions that are not finite stay as they
-    are.
+    The box vectors (3, 3) are lower triangular and reduced; positions that are not finite stay.
     """
     beads = np.flatnonzero(parents >= 0)
     with np.errstate(invalid="ignore"):
@@ -135,20 +130,15 @@ def whole(parents: Indices, x: Floats, box: Floats) -> Floats:
     return sum_outwards(parents, steps)
 
 
-# --- chains that users describe -----------------------------------------------------------------
-
-
 def explicit_groups(
     chains: Iterable[tuple[Any, Chain]], held: Held, sets: ConnectedSets
 ) -> list[Group]:
     """Chains that users describe, checked against what is held."""
     groups = []
     for k, item in enumerate(chains):
-        try:
-            particles, chain = item
-        except (TypeError, ValueError):
-            raise TypeError(f"chains[{k}] must be (particles, Chain), got {item!r:.80}") from None
-        groups.append(group_of(chain, particles, f"chains[{k}]"))
+        if not isinstance(item, tuple | list) or len(item) != 2:
+            raise TypeError(f"chains[{k}] must be (particles, Chain), got {item!r:.80}")
+        groups.append(group_of(item[1], item[0], f"chains[{k}]"))
     used = np.concatenate([np.empty(0, np.intp), *(group.particles.ravel() for group in groups)])
     used, times = np.unique(used, return_counts=True)
     wrong = (times > 1) | (used < 0) | (used >= held.masses.size)
@@ -173,10 +163,8 @@ def _agree_on_masses(group: Group, held: Held, k: int) -> None:
     if bad.any():
         copy, bead = np.argwhere(bad)[0]
         raise ValueError(
-            f"chains[{k}]: the masses of beads 0 and {bead} are as 1 to "
-            f"{chain.masses[bead] / chain.masses[0]:.6g}, those of their particles "
-            f"{particles[copy, 0]} and {particles[copy, bead]} as 1 to "
-            f"{masses[copy, bead] / masses[copy, 0]:.6g}"
+            f"chains[{k}]: the masses of beads 0 and {bead} are not as those of their particles "
+            f"{particles[copy, 0]} and {particles[copy, bead]}"
         )
 
 

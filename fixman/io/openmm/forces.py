@@ -37,9 +37,8 @@ _HELD = (
 class Forces:
     """The energy of an OpenMM System as a potential of `Newton`, `Langevin`, `HybridMonteCarlo`.
 
-    Without the System's constraints, which are the chain's business: it has to hold what they
-    held, since force fields have no energy there.  The chain that `chain` makes of the same System
-    has its particles, in their order.
+    Without the System's constraints: the chain has to hold what they held, since force fields have
+    no energy there.  That which `chain` makes of the same System has its particles, in their order.
 
     Parameters
     ----------
@@ -52,16 +51,8 @@ class Forces:
         Properties of the platform, such as ``{"Precision": "mixed"}``.  On "CPU" one thread is
         the default, as replicas have a Context each.
 
-    Attributes
-    ----------
-    platform : str
-    particles : ndarray (n,)
-        Those that have a mass, and are moved; virtual sites follow.
-
     Raises
     ------
-    TypeError
-        If an argument is of another type.
     ValueError
         If there are a thermostat or a barostat, a Fixman force, Drude particles, or particles
         without a mass that are no virtual sites.
@@ -70,7 +61,8 @@ class Forces:
     -----
     nm, ps, Da, kJ/mol.  The numbers of the platform "Reference" hang on positions alone, so that
     runs can be repeated and resumed bit for bit; on others the order of sums may differ.  Threads
-    evaluate at the same time, each in a Context of its own, which are made as they are needed.
+    evaluate at the same time, each in a Context of its own.  ``particles (n,)`` are those that have
+    a mass, and are moved; virtual sites follow.
     """
 
     __module__ = "fixman.io.openmm"  # where it is public, and stays
@@ -127,8 +119,7 @@ class Forces:
         ValueError
             Where the ends of a constraint of the System are far from its length.  At first, where
             a bond, a HarmonicBondForce's spring of more than 20 000 kJ/mol/nm², is off by half.
-        FrameError
-            Where positions, or what OpenMM makes of them, are not finite; a ValueError.
+            A FrameError where positions, or what OpenMM makes of them, are not finite.
         """
         found, lead = self._found(x)
         return np.array([energy for energy, _ in found]).reshape(lead)[()]
@@ -143,17 +134,6 @@ class Forces:
 
     def _found(self, x: Any) -> tuple[list[tuple[float, Floats]], tuple[int, ...]]:
         """Return energy and forces of each configuration, and the leading axes of these."""
-        frames, lead = self._frames(x)
-        found = []
-        for k, one in enumerate(frames):
-            try:
-                found.append(self._evaluated(one))
-            except FrameError as error:
-                raise error.moved(arrays.frame_index(k, lead)) from None
-        return found, lead
-
-    def _frames(self, x: Any) -> tuple[list[bytes], tuple[int, ...]]:
-        """Return configurations as bytes, and their leading axes."""
         x, n = in_units(x, unit.nanometer, "x"), self.particles.size
         if np.ndim(x) > 1 and np.shape(x)[-2] != n:
             raise ValueError(
@@ -162,10 +142,16 @@ class Forces:
             )
         x = arrays.real(x, (n, 3), "x")
         arrays.require_finite(x, (n, 3), "x")
-        return [one.tobytes() for one in x.reshape(-1, n, 3)], x.shape[:-2]
+        found = []
+        for k, one in enumerate(x.reshape(-1, n, 3)):
+            try:
+                found.append(self._evaluated(one.tobytes()))
+            except FrameError as error:
+                raise error.moved(arrays.frame_index(k, x.shape[:-2])) from None
+        return found, x.shape[:-2]
 
     def _evaluate(self, data: bytes) -> tuple[float, Floats]:
-        x = np.frombuffer(data).reshape(-1, 3)
+        x = whole = np.frombuffer(data).reshape(-1, 3)
         self._require_bonded(x)
         if self._held[1].size:
             self._require_near(x, self._held, LOOSE, _HELD)
@@ -174,14 +160,13 @@ class Forces:
         except IndexError:
             platform = openmm.Platform.getPlatformByName(self.platform)
             context = _context(self._system, platform, self._properties)
+        if self._sites:
+            whole = np.zeros((self._system.getNumParticles(), 3))
+            whole[self.particles] = x
         try:
+            context.setPositions(whole)
             if self._sites:
-                whole = np.zeros((self._system.getNumParticles(), 3))
-                whole[self.particles] = x
-                context.setPositions(whole)
                 context.computeVirtualSites()
-            else:
-                context.setPositions(x)
             state = context.getState(energy=True, forces=True)
         finally:
             self._idle.append(context)
@@ -197,13 +182,11 @@ class Forces:
         return np.searchsorted(self.particles, pairs.T), np.array(list(lengths.values()))
 
     def _require_bonded(self, x: Floats) -> None:
-        """Refuse, until a start is fine, one with bonds that are nothing like the force field's."""
         if self._bonds is not None:
             self._require_near(x, self._bonds, STRAINED, _BONDED)
             self._bonds = None
 
     def _require_near(self, x: Floats, distances: Distances, most: float, why: str) -> None:
-        """Refuse positions where a distance is off by more than a fraction ``most`` of itself."""
         (i, j), lengths = distances
         apart = np.linalg.norm(x[i] - x[j], axis=1)
         off = np.abs(apart - lengths) - most * lengths
@@ -218,11 +201,8 @@ class Forces:
         return f"particle {particle}"
 
 
-# --- the System ---------------------------------------------------------------------------------
-
-
 def _copied(system: Any) -> Any:
-    """Return a copy without constraints, and refuse what it cannot serve."""
+    """Copy a System without its constraints, and refuse what the copy cannot serve."""
     copy = openmm.XmlSerializer.clone(system)
     for k in reversed(range(copy.getNumForces())):
         force = copy.getForce(k)

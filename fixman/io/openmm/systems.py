@@ -17,7 +17,7 @@ from fixman.chains import hard_sets
 from fixman.chains.chain import Chain, is_rigid
 from fixman.chains.straight_bends import NEARLY
 from fixman.errors import FrameError
-from fixman.io.openmm.constraints import ConnectedSets, Floats, Held, Indices, with_names
+from fixman.io.openmm.constraints import ConnectedSets, Held, Indices, with_names
 from fixman.io.openmm.thermostats import in_units
 
 WIDE = np.cos(np.radians(75.0))  # only in rings of three are angles between bonds smaller
@@ -53,21 +53,20 @@ def chain(
         In nm; where the rows that stay shall be well conditioned, and bends are straight or not.
     rotatable : (bonds, 2), optional
         Pairs of particles, for "torsional"; by default bonds that are neither terminal nor in a
-        ring of up to eight atoms.  Larger rings turn.
+        ring of up to eight atoms.
     straight : iterable of (i, j, k), optional
-        Bends of particles that are held straight, as for `Chain.branched`.  By default those of the
-        hard ones that are straight in ``positions``, or else in a HarmonicAngleForce's equilibrium.
+        Bends that are held straight, as for `Chain.branched`.  By default those of the hard ones
+        that are straight in ``positions``, or else in a HarmonicAngleForce's equilibrium.
 
     Returns
     -------
-    Chain
-        If all particles with a mass are one molecule.
-    list of (particles (copies, n), Chain)
-        Otherwise.  Equal molecules share a chain; particles without a bond are in none.
+    Chain, or list of (particles (copies, n), Chain)
+        The first if all particles with a mass are one molecule.  Equal molecules share a chain;
+        particles without a bond are in none.
 
     Raises
     ------
-    ValueError, TypeError
+    ValueError
         If there are no bonds; if a particle without mass is bonded.
     SingularConstraintError
         As `Chain.from_bonds`, with the names of atoms.
@@ -77,7 +76,12 @@ def chain(
     single = [one.atoms.shape for one in sets.kinds] == [(1, np.count_nonzero(held.masses))]
     if not single and not isinstance(hard_sets.named(hard), str | tuple):
         raise ValueError("a mask is for a single molecule without other particles: choose a word")
-    x = None if positions is None else _positions(positions, held.masses.size)
+    size = held.masses.size
+    x = None
+    if positions is not None:
+        x = arrays.real(in_units(positions, unit.nanometer, "positions"), (size, 3), "positions")
+        if x.ndim != 2:
+            raise ValueError(f"positions must be one configuration ({size}, 3), got {x.shape}")
     if straight is None and x is None:
         straight = _straight(system_or_topology, pairs, hard)
     turning = _by_kind(rotatable, sets, "rotatable")
@@ -98,7 +102,7 @@ def chain(
 
 
 def _rigid(held: Held, particles: Indices) -> Chain | None:
-    """Return the chain of what is held among the particles of a molecule, if that is rigid."""
+    """Chain of what is held among the particles of a molecule, if that is rigid."""
     place = np.full(held.masses.size, -1)
     place[particles] = np.arange(particles.size)
     pairs = place[held.pairs[(place[held.pairs] >= 0).all(axis=1)]]
@@ -110,11 +114,10 @@ def _rigid(held: Held, particles: Indices) -> Chain | None:
 
 
 def _straight(source: Any, pairs: Indices, hard: Any) -> list[tuple[int, int, int]]:
-    """Return the bends of two bonds that a System has straight, if ``hard`` holds angles."""
+    """Bends of two bonds that a System has straight, if ``hard`` holds angles."""
     word = hard_sets.named(hard)
-    if not isinstance(source, openmm.System) or not (
-        word == "torsional" if isinstance(word, str) else "angle" in tuple(word)
-    ):
+    angles = word == "torsional" if isinstance(word, str) else "angle" in tuple(word)
+    if not isinstance(source, openmm.System) or not angles:
         return []
     bonded = {frozenset(pair) for pair in pairs.tolist()}
     found = set()
@@ -134,24 +137,14 @@ def _by_kind(rows: Any, sets: ConnectedSets, name: str) -> list[Any]:
         return [None] * len(sets.kinds)
     found: list[set[tuple[int, ...]]] = [set() for _ in sets.kinds]
     for row in rows:
-        inside = all(0 <= int(p) < sets.kind.size for p in row)
-        owners = {(sets.kind[int(p)], sets.copy[int(p)]) for p in row} if inside else set()
+        places = [int(p) for p in row]
+        inside = all(0 <= p < sets.kind.size for p in places)
+        owners = {(sets.kind[p], sets.copy[p]) for p in places} if inside else set()
         if len(owners) != 1 or (-1, -1) in owners:
             numbers = ", ".join(map(str, row))
             raise ValueError(f"{name} names ({numbers}), which are not bonded into one molecule")
-        ((kind, _),) = owners
-        found[kind].add(tuple(int(sets.bead[int(p)]) for p in row))
+        found[owners.pop()[0]].add(tuple(int(sets.bead[p]) for p in places))
     return [sorted(each) for each in found]
-
-
-def _positions(given: Any, size: int) -> Floats:
-    x = arrays.real(in_units(given, unit.nanometer, "positions"), (size, 3), "positions")
-    if x.ndim != 2:
-        raise ValueError(f"positions must be one configuration ({size}, 3), got {x.shape}")
-    return x
-
-
-# --- what is there ------------------------------------------------------------------------------
 
 
 def harmonic_bonds(system: Any) -> Iterator[tuple[Any, int, int, float, float]]:
@@ -182,19 +175,17 @@ def of_system(system: Any) -> Held:
 
 def _of_topology(given: Any) -> Held:
     """Masses of the elements, and waters (residue HOH), which are rigid."""
-    masses = [
-        0.0 if atom.element is None else atom.element.mass.value_in_unit(unit.dalton)
-        for atom in given.atoms()
-    ]
-    waters = (
-        [atom.index for atom in residue.atoms() if atom.element is not None]
+    masses = np.array([a.element.mass._value if a.element else 0.0 for a in given.atoms()])
+    found = [
+        (one.index, two.index)
         for residue in given.residues()
         if residue.name == "HOH"
-    )
-    found = [pair for atoms in waters for pair in combinations(atoms, 2)]
+        for one, two in combinations(residue.atoms(), 2)
+        if one.element and two.element
+    ]
     pairs = np.array(found, dtype=np.intp).reshape(-1, 2)
     names = [f"atom {a.index} ({a.name} of {a.residue.name} {a.residue.id})" for a in given.atoms()]
-    return Held(np.array(masses, dtype=np.float64), pairs, False, names)
+    return Held(masses, pairs, False, names)
 
 
 def bonds_of(given: Any) -> Indices:
@@ -205,20 +196,17 @@ def bonds_of(given: Any) -> Indices:
 
 def _read(source: Any, beside: Any) -> tuple[Held, Indices, Mask | None]:
     """Masses, names and what is held; bonds between particles with a mass; hydrogens."""
-    alone = isinstance(source, app.Topology) and beside is None
-    if not alone and not (
-        isinstance(source, openmm.System) and isinstance(beside, app.Topology | None)
-    ):
-        raise TypeError(
-            "expected an openmm.System, or one beside its Topology, or an openmm.app.Topology, got "
-            f"{type(source).__name__} and {type(beside).__name__}"
-        )
-    if alone:
+    if isinstance(source, app.Topology) and beside is None:
         held, beside = _of_topology(source), source
         sites = np.zeros(held.masses.size, dtype=bool)
-    else:
+    elif isinstance(source, openmm.System) and isinstance(beside, app.Topology | None):
         held = of_system(source)
         sites = np.array([source.isVirtualSite(k) for k in range(held.masses.size)], dtype=bool)
+    else:
+        raise TypeError(
+            "expected an openmm.System, alone or beside its Topology, or an openmm.app.Topology, "
+            f"got {type(source).__name__} and {type(beside).__name__}"
+        )
     hydrogens = None
     if beside is None:
         pairs = _of_force_field(source)
@@ -239,11 +227,9 @@ def _read(source: Any, beside: Any) -> tuple[Held, Indices, Mask | None]:
 
 def _of_force_field(system: Any) -> Indices:
     """Bonds of a System (bonds, 2): pairs with a spring or a constraint, not across an angle."""
-    lengths: dict[tuple[int, int], float] = {}
-    for _, i, j, length, _ in harmonic_bonds(system):
-        lengths[min(i, j), max(i, j)] = length
-    for i, j, length in constraints(system):
-        lengths[min(i, j), max(i, j)] = length
+    springs = [(i, j, length) for _, i, j, length, _ in harmonic_bonds(system)]
+    held = constraints(system)
+    lengths = {(min(i, j), max(i, j)): length for i, j, length in (*springs, *held)}
     around: dict[int, dict[int, float]] = {}
     for (i, j), length in lengths.items():
         around.setdefault(i, {})[j] = around.setdefault(j, {})[i] = length

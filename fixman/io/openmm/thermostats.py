@@ -3,8 +3,8 @@
 U_F is proportional to kT, and OpenMM does not tell a force what the temperature is.  A Context
 therefore has the parameter FixmanTemperature, `set_temperature` sets it together with the
 thermostats, and every evaluation compares: a force left behind by a thermostat stops the run.
-Following by itself would not do: a sampler that exchanges temperatures takes energies to be
-independent of them, and must be told which one is not.
+It must not follow by itself: a sampler that exchanges temperatures has to know that U_F depends
+on them.
 """
 
 from __future__ import annotations
@@ -45,9 +45,6 @@ class _Thermostat(NamedTuple):
         value = self.get()
         return float(value._value if unit.is_quantity(value) else value) / self.per_kelvin
 
-    def write(self, kelvin: float) -> None:
-        self.set(kelvin * self.per_kelvin)
-
 
 @dataclass
 class _Known:
@@ -65,29 +62,17 @@ _KNOWN: dict[float, _Known] = {}
 def set_temperature(context: Any, temperature: Any = None) -> None:
     """Set the temperature of a Context: of its thermostats, barostats and Fixman force alike.
 
-    Call it for every Context of a System with `metric_force`, before its first step, and in the
-    place of ``integrator.setTemperature``: other Contexts stop.
-
-    Parameters
-    ----------
-    context : openmm.Context
-        For instance ``simulation.context``.
-    temperature : float or openmm Quantity, optional
-        In K.  By default that of the thermostats.
+    Call it for every Context of a System with `metric_force`, such as ``simulation.context``,
+    before its first step, and in the place of ``integrator.setTemperature``: other Contexts stop.
+    Call it again after ``reinitialize``, and when parameters of another Context were loaded.  The
+    temperature is in K or a Quantity, by default that of the thermostats.
 
     Raises
     ------
-    TypeError
-        If an argument is of another type.
     ValueError
         If the System has no Fixman force; if there is no temperature to be read, or there are
         several; if a `CustomIntegrator` draws random numbers and has no global variable
         ``temperature`` (in K) or ``kT`` (in kJ/mol).
-
-    Notes
-    -----
-    Call it again after ``reinitialize``, and after ``setState``, ``loadState`` or
-    ``loadCheckpoint`` with parameters of another Context.  Velocities stay as they are.
     """
     if not isinstance(context, openmm.Context):
         raise TypeError(f"expected an openmm.Context, got {type(context).__name__}")
@@ -101,7 +86,7 @@ def set_temperature(context: Any, temperature: Any = None) -> None:
     ]
     kelvin = _common(thermostats) if temperature is None else _kelvin(temperature)
     for thermostat in thermostats:
-        thermostat.write(kelvin)
+        thermostat.set(kelvin * thermostat.per_kelvin)
     context.setParameter(PARAMETER, kelvin)
     known = _KNOWN.get(context.getParameter(MARK))
     if known is None or known.context() is not context:
@@ -124,17 +109,16 @@ def kT(temperature: Any) -> float:
 def temperature_of(state: Any, look: Callable[[Any], None]) -> float:
     """Temperature of the Context that a State is of, if its thermostats have it too.
 
-    The first time after `set_temperature`, ``look`` is given the System.
+    After `set_temperature`, ``look`` is once given the System.
     """
     parameters = dict(state.getParameters())
     known = _KNOWN.get(parameters.get(MARK, 0.0))
     context = None if known is None else known.context()
-    # Parameters may have been copied from one Context to another, but these do not step together.
+    # Parameters may have been copied to another Context, but these do not step together.
     if known is None or context is None or context.getStepCount() != state.getStepCount():
         raise ValueError(
-            "the Fixman force does not know the thermostat of this Context: call "
-            "fixman.io.openmm.set_temperature(context) once it is made, and again when parameters "
-            "were reset or loaded from elsewhere"
+            "the Fixman force does not know the thermostat of this Context: call fixman.io.openmm."
+            "set_temperature(context), and again when parameters were reset or loaded"
         )
     if not known.looked:
         look(context.getSystem())
@@ -146,8 +130,8 @@ def temperature_of(state: Any, look: Callable[[Any], None]) -> float:
         if not abs(kelvin - other) <= SAME * kelvin:
             raise ValueError(
                 f"the Fixman force is at {kelvin:.6g} K and {name} at {other:.6g} K: move both, by "
-                "fixman.io.openmm.set_temperature(context, temperature) or, in the states of "
-                'OpenMM\'s samplers, by "FixmanTemperature" beside "temperature"'
+                "fixman.io.openmm.set_temperature(context, temperature) or, in states of samplers, "
+                'by "FixmanTemperature" beside "temperature"'
             )
     return kelvin
 
@@ -179,8 +163,8 @@ def _of_custom(integrator: Any, name: str) -> Iterator[_Thermostat]:
     steps = [integrator.getComputationStep(k)[2] for k in range(integrator.getNumComputations())]
     if not variables & known.keys() and re.search(r"\b(gaussian|uniform)\b", " ".join(steps)):
         raise ValueError(
-            f"the {name} draws random numbers, and its temperature cannot be told: call its global "
-            "variable temperature (in K) or kT (in kJ/mol)"
+            f"the {name} draws random numbers, and has no global variable temperature (in K) or kT "
+            "(in kJ/mol)"
         )
 
 
@@ -188,10 +172,8 @@ def _common(thermostats: list[_Thermostat]) -> float:
     found = [(one.name, one.read()) for one in thermostats]
     if not found or max(t for _, t in found) - min(t for _, t in found) > SAME * found[0][1]:
         words = ", ".join(f"{name} {kelvin:.6g} K" for name, kelvin in found) or "none"
-        raise ValueError(
-            f"the temperatures of this Context are {words}: say which, set_temperature(context, "
-            "300)"
-        )
+        said = "say which, set_temperature(context, 300)"
+        raise ValueError(f"the temperatures of this Context are {words}: {said}")
     return _kelvin(found[0][1])
 
 

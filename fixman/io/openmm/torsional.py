@@ -56,18 +56,15 @@ class Molecule(Forces):
     topology, system : of OpenMM
         The System has no constraints.
     names : list of str
-        ``"ALA 3 CB"``, one of each atom; ``"A/CYS 3 SG"`` if there are several chains.
+        ``"ALA 3 CB"``; ``"A/CYS 3 SG"`` if there are several chains.
     x0 : (n, 3)
         Positions of the file in nm.
-    in_vacuum : bool
-        Whether no force is that of an implicit solvent.
 
     Raises
     ------
     ValueError
         If the force fields do not know a residue, atoms are not one connected molecule or have no
-        position, or a bond is off by half of its length in the force field, as where residues are
-        missing.
+        position, or a bond is off by half, as where residues are missing.
     """
 
     def __init__(
@@ -105,21 +102,13 @@ class Molecule(Forces):
 
         Parameters
         ----------
-        path : str or os.PathLike
-        forcefield, platform
-            As of the class.
+        path, forcefield, platform
         chain : str, optional
             Letter of the one chain to take out of a file of several.
         add_hydrogens : bool
             Whether to add the hydrogens that the force field wants and the file has not, at pH 7.
         drop_solvent : bool
             Whether to leave out water and whatever consists of one atom.
-
-        Raises
-        ------
-        FileNotFoundError
-        ValueError
-            As the class.
 
         Warns
         -----
@@ -151,9 +140,8 @@ class Molecule(Forces):
         made = cls(_written(modeller.topology, modeller.positions), forcefield, platform)
         if drop_solvent and solvent and made.in_vacuum:
             warnings.warn(
-                f"solvent is left out, and {', '.join(forcefield)} puts none in its place: the "
-                "molecule is in a vacuum; an implicit solvent is one file more, such as "
-                "implicit/obc2.xml beside amber14-all.xml",
+                f"solvent is left out, and {', '.join(forcefield)} puts none in its place; an "
+                "implicit one is one file more, such as implicit/obc2.xml beside amber14-all.xml",
                 RuntimeWarning,
                 stacklevel=2,
             )
@@ -163,7 +151,7 @@ class Molecule(Forces):
     def of_run(cls, about: Mapping[str, Any]) -> Molecule:
         """Make the molecule of a run again, from its ``about``.
 
-        Raises ValueError if the run is of none, or if the force fields make another System now.
+        ValueError if the run is of none, or if the force fields make another System now.
         """
         described = pdb_potential(about)
         if described is None:
@@ -195,10 +183,9 @@ class Molecule(Forces):
     def chain(self, hold: str | Iterable[str] = ()) -> Chain:
         """Return the chain whose bonds and angles are hard, and whose torsions are soft.
 
-        Soft are torsions about bonds that are neither terminal nor in a ring of up to 8 atoms, as
-        for `fixman.io.openmm.chain`.  Larger rings turn, and stay closed.
-        Bends of nitriles and alkynes are held straight, and nearly straight in a minimum:
-        ``x = fixman.project(chain, x, chain.hard_values(x))`` is a start.
+        Soft are torsions about bonds that are neither terminal nor in a ring of up to 8 atoms;
+        larger rings turn, and stay closed.  Bends of nitriles and alkynes are held straight, and
+        nearly straight in a minimum: ``fixman.project(chain, x, chain.hard_values(x))`` is a start.
 
         Parameters
         ----------
@@ -216,11 +203,6 @@ class Molecule(Forces):
         return made
 
     @cached_property
-    def bonds(self) -> list[tuple[int, int]]:
-        """Bonded atoms."""
-        return [(i, j) for i, j in bonds_of(self.topology).tolist()]
-
-    @cached_property
     def rotatable(self) -> list[tuple[int, int]]:
         """Bonds that turn: see `chain`."""
         return [(i, j) for i, j in hard_sets.rotatable(*self._tree).tolist()]
@@ -233,20 +215,19 @@ class Molecule(Forces):
 
     @cached_property
     def _tree(self) -> tuple[Any, Any]:
-        return topology.spanning_tree(len(self.x0), self.bonds)
+        return topology.spanning_tree(len(self.x0), bonds_of(self.topology))
 
     @cached_property
     def backbone(self) -> list[tuple[str, tuple[int, ...]]]:
         """Residues that have both φ and ψ: name, and atoms C′, N, Cα, C, N′."""
-        before = {n: c for c, n in self._peptide_bonds}
         after = dict(self._peptide_bonds)
+        before = {n: c for c, n in after.items()}
         found: list[tuple[str, tuple[int, ...]]] = []
         for residue in self.topology.residues():
             own = {atom.name: atom.index for atom in residue.atoms()}
-            first, middle, last = (own.get(name, -1) for name in ("N", "CA", "C"))
-            if middle >= 0 and first in before and last in after:
-                beads = (before[first], first, middle, last, after[last])
-                found.append((_residue(residue), beads))
+            n, ca, c = (own.get(name, -1) for name in ("N", "CA", "C"))
+            if ca >= 0 and n in before and c in after:
+                found.append((_residue(residue), (before[n], n, ca, c, after[c])))
         return found
 
     @cached_property
@@ -265,21 +246,21 @@ class Molecule(Forces):
         def potential_energy(_: Chain, x: Array) -> Any:
             return self.energy(x)
 
-        angles = {}
+        found: dict[str, Any] = {
+            "potential_energy": potential_energy, "kinetic_energy": kinetic_energy
+        }  # fmt: skip
         if self.backbone:
-            beads = [five for _, five in self.backbone]
-            angles = {
-                "phi": partial(torsions, beads=[five[:4] for five in beads]),
-                "psi": partial(torsions, beads=[five[1:] for five in beads]),
-            }
-        energies = {"potential_energy": potential_energy, "kinetic_energy": kinetic_energy}
-        return energies | angles
+            beads = np.array([five for _, five in self.backbone])
+            found["phi"] = partial(torsions, beads=beads[:, :4])
+            found["psi"] = partial(torsions, beads=beads[:, 1:])
+        return found
 
     @cached_property
     def _ends(self) -> dict[int, str]:
         """Words of `HOLDS` by the atoms of `ENDS`, which have one neighbour beside hydrogens."""
         symbols = [getattr(atom.element, "symbol", "") for atom in self.topology.atoms()]
-        bonds = np.concatenate([self.bonds, np.flip(self.bonds, axis=1)])
+        bonds = bonds_of(self.topology)
+        bonds = np.concatenate([bonds, bonds[:, ::-1]])
         hydrogen = np.array(symbols)[bonds[:, 1]] == "H"
         light = np.bincount(bonds[hydrogen, 0], minlength=len(symbols)).tolist()
         heavy = np.bincount(bonds[~hydrogen, 0], minlength=len(symbols)).tolist()
@@ -313,9 +294,6 @@ def _in_nm(positions: Any) -> Array:
     return np.array(positions.value_in_unit(unit.nanometer), dtype=np.float64)
 
 
-# --- residues and atoms -------------------------------------------------------------------------
-
-
 def _names(given: Any) -> list[str]:
     return [f"{_residue(atom.residue)} {printable(atom.name)}" for atom in given.atoms()]
 
@@ -338,13 +316,8 @@ def _add_hydrogens(modeller: Any, field: Any) -> None:
         and atom.residue is next(atom.residue.chain.residues())
     }
     modeller.addHydrogens(None if closed else field)
-    modeller.delete(
-        [
-            atom
-            for atom in modeller.topology.atoms()
-            if atom.residue.index in closed and atom.name in {"H2", "H3"}
-        ]
-    )
+    atoms = modeller.topology.atoms()
+    modeller.delete([a for a in atoms if a.residue.index in closed and a.name in {"H2", "H3"}])
 
 
 def _require_positions(x: Array, names: Sequence[str]) -> None:
@@ -363,9 +336,9 @@ def _require_one(given: Any, x: Array) -> None:
         first = np.unique(label, return_index=True)[1]
         begin = f"{', '.join(names[p] for p in first[:4])}{', …' * (pieces > 4)}"
         raise ValueError(
-            f"the file has {pieces} molecules, which begin with {begin}, and torsional dynamics is "
-            "for one: chain='A' takes one chain, drop_solvent=True leaves water and ions out, and "
-            "CONECT records bond what the names of atoms do not"
+            f"the file has {pieces} molecules, which begin with {begin}, and has to have one: "
+            "chain='A' takes one chain, drop_solvent=True leaves water and ions out, and CONECT "
+            "records bond what the names of atoms do not"
         )
 
 

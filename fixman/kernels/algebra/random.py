@@ -64,27 +64,30 @@ def fraction(bits):
     return (bits >> 11) * (1.0 / 9007199254740992.0)
 
 
+@step
+def words(streams, at):
+    return streams[at], streams[at + 1], streams[at + 2], streams[at + 3]
+
+
+@step
+def put_words(streams, at, words):
+    for k in range(WORDS):
+        streams[at + k] = words[k]
+
+
 @exact_kernel
 def accepts(streams, at, change):
-    """Metropolis: whether to accept a change of the energy over kT, by a number of the stream.
-
-    With min(1, e^(−change)); never where it is not finite.
-    """
-    bits, a, b, c, d = following(streams[at], streams[at + 1], streams[at + 2], streams[at + 3])
-    streams[at] = a
-    streams[at + 1] = b
-    streams[at + 2] = c
-    streams[at + 3] = d
+    """Metropolis: accept a change of the energy over kT with min(1, e^(−change)), never NaN."""
+    a, b, c, d = words(streams, at)
+    bits, a, b, c, d = following(a, b, c, d)
+    put_words(streams, at, (a, b, c, d))
     return -math.inf < change and fraction(bits) < math.exp(-change)
 
 
 @exact_kernel
 def fill_normals(streams, at, count, out, first, stride):
     """Put ``count`` normal numbers of the stream at ``at`` into ``out[first::stride]``."""
-    a = streams[at]
-    b = streams[at + 1]
-    c = streams[at + 2]
-    d = streams[at + 3]
+    a, b, c, d = words(streams, at)
     for _ in range(count):
         while True:
             bits, a, b, c, d = following(a, b, c, d)
@@ -114,7 +117,4 @@ def fill_normals(streams, at, count, out, first, stride):
             break
         out[first] = x
         first += stride
-    streams[at] = a
-    streams[at + 1] = b
-    streams[at + 2] = c
-    streams[at + 3] = d
+    put_words(streams, at, (a, b, c, d))

@@ -7,6 +7,8 @@ states in lanes; constants come from flat tables, and units from the work arrays
 
 from __future__ import annotations
 
+from typing import Any
+
 from fixman.kernels.algebra.vectors import fused_cross
 from fixman.kernels.compiler.lanes import load, store, take
 from fixman.kernels.compiler.steps import step
@@ -71,19 +73,34 @@ def times_symmetric(S, x):
     return times(full(S), x)
 
 
-@step
-def constants(table, k):
-    return tuple(table[k + j] for j in range(3))
+def _constants(count: int) -> Any:
+    """Return a step that reads so many elements of a flat table."""
+
+    def constants(table, k):
+        return tuple(table[k + j] for j in range(count))
+
+    return step(constants)
+
+
+constants, constants6, matrix = _constants(3), _constants(6), _constants(9)
+
+
+def _units(count: int) -> Any:
+    """Return a step that loads so many units."""
+
+    def units(work, k, like):
+        return tuple(load(work, k + j, like) for j in range(count))
+
+    return step(units)
+
+
+load3, load6, load9 = _units(3), _units(6), _units(9)
 
 
 @step
-def constants6(table, k):
-    return tuple(table[k + j] for j in range(6))
-
-
-@step
-def matrix(table, k):
-    return tuple(table[k + j] for j in range(9))
+def store_all(work, k, x):
+    for j in range(len(x)):
+        store(work, k + j, x[j])
 
 
 @step
@@ -97,30 +114,6 @@ def put_entries(rows, i, k, x):
     """Write all of x into row i, from column k."""
     for j in range(len(x)):
         rows[i, k + j] = x[j]
-
-
-@step
-def load3(work, k, like):
-    return tuple(load(work, k + j, like) for j in range(3))
-
-
-@step
-def load6(work, k, like):
-    return tuple(load(work, k + j, like) for j in range(6))
-
-
-@step
-def load9(work, k, like):
-    return tuple(load(work, k + j, like) for j in range(9))
-
-
-@step
-def store_all(work, k, x):
-    for j in range(len(x)):
-        store(work, k + j, x[j])
-
-
-store3 = store_all
 
 
 @step

@@ -6,7 +6,7 @@ memory it has as many units as there are axes.
 
 from __future__ import annotations
 
-from fixman.kernels.compiler.lanes import fma, load, store
+from fixman.kernels.compiler.lanes import fma, load, put, store, take
 from fixman.kernels.compiler.steps import exact_step
 
 # One zero an axis: the number of axes is then part of a type, and known when code is compiled.
@@ -30,8 +30,24 @@ def put_vector(X, k, axes, a):
 
 
 @exact_step
+def states_of(X, at, stride, axes, like):
+    """Return the vector from component ``at`` on of one state, or of eight ``stride`` apart."""
+    z = take(X, at + 2, stride, like) if len(axes) == 3 else 0.0 * like
+    return take(X, at, stride, like), take(X, at + 1, stride, like), z
+
+
+@exact_step
+def put_states(X, at, stride, axes, a):
+    for axis in range(len(axes)):
+        put(X, at + axis, stride, a[axis])
+
+
+@exact_step
 def fused_dot(a, b):
-    return fma(a[0], b[0], fma(a[1], b[1], a[2] * b[2]))
+    total = a[-1] * b[-1]
+    for k in range(len(a) - 2, -1, -1):
+        total = fma(a[k], b[k], total)
+    return total
 
 
 @exact_step
@@ -47,18 +63,18 @@ def minus(a, b):
 
 @exact_step
 def plus(a, b):
-    return a[0] + b[0], a[1] + b[1], a[2] + b[2]
+    return tuple(a[k] + b[k] for k in range(len(a)))
 
 
 @exact_step
 def scaled(s, a):
-    return s * a[0], s * a[1], s * a[2]
+    return tuple(s * x for x in a)
 
 
 @exact_step
 def along(s, a, b):
     """S a + b."""
-    return fma(s, a[0], b[0]), fma(s, a[1], b[1]), fma(s, a[2], b[2])
+    return tuple(fma(s, a[k], b[k]) for k in range(len(a)))
 
 
 @exact_step

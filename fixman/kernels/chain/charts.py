@@ -43,10 +43,10 @@ from fixman.kernels.compiler.steps import exact_step
 
 
 @exact
-def place_velocities(v, frame, n, dim, fixed, V):
-    """Fill the padded velocities of one frame; ghosts move with what they ride on.
+def put_velocities(v, frame, n, dim, fixed, V):
+    """Fill the padded velocities of one frame; false if one is not finite.
 
-    False if one is not finite.
+    Ghosts move with the bead that they ride on.
     """
     at = frame * n * dim
     check = 0.0
@@ -63,12 +63,9 @@ def place_velocities(v, frame, n, dim, fixed, V):
 
 
 @exact
-def place(x, frame, n, dim, fixed, P):
-    """Fill the padded points of one frame; the ghosts of a free chain ride on its first bead.
-
-    False if a position is not finite.
-    """
-    finite = place_velocities(x, frame, n, dim, fixed, P)
+def put_points(x, frame, n, dim, fixed, P):
+    """Fill the padded points of one frame, likewise."""
+    finite = put_velocities(x, frame, n, dim, fixed, P)
     P[3] -= 1.0
     P[0] -= 1.0
     P[1] -= 1.0
@@ -77,7 +74,7 @@ def place(x, frame, n, dim, fixed, P):
 
 @exact
 def chart_bonds(P, points, r, kind, fixed):
-    """Bonds of a row.  Between ghosts and the bead they ride on they are exact, wherever it is."""
+    """Bonds of a row, those between ghosts and the bead they ride on exact wherever it is."""
     u, v, t = bonds(kind, P, points, r, SPACE, 0.0)
     if not fixed and entry(points, 4 * r) < 3:
         u = ghost_bond(entry(points, 4 * r), entry(points, 4 * r + 1), u)
@@ -172,15 +169,6 @@ def add_row(B, columns, r, size, Y, at, dim):
 
 
 @exact
-def own_slot(columns, r, k):
-    """Where in B a row of the chart has its outermost bead."""
-    slot = 0
-    while entry(columns, 4 * r + slot) != k:
-        slot += 1
-    return 3 * slot
-
-
-@exact
 def row_curvature(P, V, kinds, points, r, fixed):
     """κ of a row, given padded velocities as well."""
     kind = entry(kinds, r)
@@ -201,7 +189,7 @@ def internal_frames(x, n, dim, fixed, kinds, points, q):
     P = np.empty(3 * n + 9)
     bad = -1
     for frame in range(q.shape[0]):
-        good = place(x, frame, n, dim, fixed, P)
+        good = put_points(x, frame, n, dim, fixed, P)
         for r in range(kinds.size):
             q[frame, r], divisor = value(P, kinds, points, r, fixed)
             # A straight angle has a value; bonds that cannot be measured are lengths as well.
@@ -216,8 +204,8 @@ def curvature_frames(x, v, n, dim, fixed, kinds, points, kappa):
     """κ of every frame into ``kappa (frames, m)``; the first frame without an answer, or -1."""
     P, V = np.empty(3 * n + 9), np.empty(3 * n + 9)
     for frame in range(kappa.shape[0]):
-        good = place(x, frame, n, dim, fixed, P)
-        good = place_velocities(v, frame, n, dim, fixed, V) and good
+        good = put_points(x, frame, n, dim, fixed, P)
+        good = put_velocities(v, frame, n, dim, fixed, V) and good
         check = 0.0
         for r in range(kinds.size):
             _, sine = value(P, kinds, points, r, fixed)
@@ -237,7 +225,7 @@ def gradient_rows(x, n, dim, fixed, kinds, points, B, sines):
     False if a position is not finite.
     """
     P = np.empty(3 * n + 9)
-    finite = place(x, 0, n, dim, fixed, P)
+    finite = put_points(x, 0, n, dim, fixed, P)
     for r in range(kinds.size):
         sines[r] = wilson_row(P, kinds, points, r, fixed, B, 12 * r)
     return finite
@@ -269,13 +257,6 @@ def hinge(references, k, dim, fixed):
 
 
 @exact_step
-def turned(e, r, c, s):
-    """The half plane beside an axis e at a torsion from r, given its cosine and sine."""
-    z = cross(e, r)
-    return plus(scaled(c, r), scaled(s, z))
-
-
-@exact_step
 def bond_frame(e, radial, c, s):
     """Direction ê and ŷ of a bond at an angle from its axis, in a half plane, made orthonormal."""
     along = plus(scaled(c, e), scaled(s, radial))
@@ -296,16 +277,8 @@ def summed(p, low, step):
 
 @exact
 def chart_vector(q, frame, c, dim):
-    """The coordinates of a bead from place c on; nothing in the third place in the plane."""
+    """The coordinates of a bead, from column c on; the third is 0 in the plane."""
     return q[frame, c], q[frame, c + 1], q[frame, c + 2] if dim == 3 else 0.0
-
-
-@exact
-def put_position(x, at, dim, p):
-    """Write the components that there are."""
-    x[at], x[at + 1] = p[0], p[1]
-    if dim == 3:
-        x[at + 2] = p[2]
 
 
 @jit
@@ -313,10 +286,9 @@ def cartesian_frames(q, qd, shape, references, sequence, x, v):
     """Positions, and velocities where there are rates ``qd``, from chart coordinates.
 
     ``shape`` is n, dim and whether the base is fixed; x and v are flat.  Each bond carries a frame
-    (ê along it, ŷ in the plane of it and its axis, away from the start of the axis) and remembers
-    the half plane r̂ beside its axis that it lies in, so nothing is singular here, not even on a
-    straight chain; the frame is made orthonormal again at every bead, else rounding grows along
-    the chain.
+    (ê along it, ŷ in the plane of it and its axis, away from the start of the axis) and the half
+    plane r̂ beside its axis that it lies in, so that nothing is singular, not even on a straight
+    chain.  Frames are made orthonormal at every bead, else rounding grows along the chain.
     """
     n, dim, fixed = shape
     none = (0.0, 0.0, 0.0)
@@ -329,16 +301,12 @@ def cartesian_frames(q, qd, shape, references, sequence, x, v):
     Y[7 if fixed else 10] = 1.0
     for frame in range(q.shape[0]):
         for k in sequence:
-            c = k * dim
-            at = frame * n * dim + c
-            i = k + 3
+            c, i = k * dim, k + 3
             if not fixed and k == 0:
                 put_vector(P, i, SPACE, chart_vector(q, frame, c, dim))
                 put_vector(low, i, SPACE, none)
-                put_position(x, at, dim, chart_vector(q, frame, c, dim))
                 if qd is not None:
                     put_vector(V, i, SPACE, chart_vector(qd, frame, c, dim))
-                    put_position(v, at, dim, chart_vector(qd, frame, c, dim))
                 continue
             parent = references[k, 0] + 3
             host, along, same = hinge(references, k, dim, fixed)
@@ -350,17 +318,16 @@ def cartesian_frames(q, qd, shape, references, sequence, x, v):
                 half_plane = scaled(-1.0, vector(Y, host + 3, SPACE, 0.0))
                 if same >= 0:
                     half_plane = vector(R, same + 3, SPACE, 0.0)
-                radial = turned(axis, half_plane, math.cos(torsion), math.sin(torsion))
+                radial = scaled(math.sin(torsion), cross(axis, half_plane))
+                radial = plus(scaled(math.cos(torsion), half_plane), radial)
             direction, beside = bond_frame(axis, radial, math.cos(angle), math.sin(angle))
             put_vector(R, i, SPACE, radial)
             put_vector(E, i, SPACE, direction)
             put_vector(Y, i, SPACE, beside)
-            start = vector(P, parent, SPACE, 0.0)
-            begun = vector(low, parent, SPACE, 0.0)
-            place, rest = summed(start, begun, scaled(length, direction))
-            put_vector(P, i, SPACE, place)
+            start, begun = vector(P, parent, SPACE, 0.0), vector(low, parent, SPACE, 0.0)
+            position, rest = summed(start, begun, scaled(length, direction))
+            put_vector(P, i, SPACE, position)
             put_vector(low, i, SPACE, rest)
-            put_position(x, at, dim, place)
             if qd is not None:
                 stretch, bend, twist = chart_vector(qd, frame, c, dim)
                 turn = vector(omega, host + 3, SPACE, 0.0)
@@ -371,34 +338,52 @@ def cartesian_frames(q, qd, shape, references, sequence, x, v):
                 turn = plus(turn, scaled(bend, cross(axis, radial)))
                 put_vector(omega, i, SPACE, turn)
                 rate = plus(scaled(stretch, direction), scaled(length, cross(turn, direction)))
-                rate = plus(vector(V, parent, SPACE, 0.0), rate)
-                put_vector(V, i, SPACE, rate)
-                put_position(v, at, dim, rate)
+                put_vector(V, i, SPACE, plus(vector(V, parent, SPACE, 0.0), rate))
+        at = frame * n * dim
+        for i in range(3, n + 3):
+            for a in range(dim):
+                x[at] = P[3 * i + a]
+                if qd is not None:
+                    v[at] = V[3 * i + a]
+                at += 1
+
+
+@exact
+def chart_row(P, rows, c, k, fixed, B):
+    """Row c of the chart into B, where it has its bead k there, and the square of its norm there.
+
+    Zero where the row is singular.
+    """
+    kinds, points, columns = rows
+    if not wilson_row(P, kinds, points, c, fixed, B, 0) > SMALLEST_SINE:
+        return 0, 0.0
+    own = 0
+    while entry(columns, 4 * c + own) != k:
+        own += 1
+    own *= 3
+    return own, B[own] ** 2 + B[own + 1] ** 2 + B[own + 2] ** 2
 
 
 @jit
 def chart_solve(x, r, n, dim, fixed, rows, sequence, y):
-    """Solve B y = r on the chart, bead by bead outwards.
+    """Solve B y = r on the chart, bead by bead outwards; the first singular frame, or -1.
 
     ``rows`` are kinds, points and columns.  The rows of bead k are orthogonal on bead k itself and
-    otherwise touch earlier beads only.  Returns the first frame with a singular row, or -1.
+    otherwise touch earlier beads only.
     """
-    kinds, points, columns = rows
-    P = np.empty(3 * n + 9)
-    B = np.empty(12)
+    P, B = np.empty(3 * n + 9), np.empty(12)
     for frame in range(r.shape[0]):
-        place(x, frame, n, dim, fixed, P)
+        put_points(x, frame, n, dim, fixed, P)
         at = frame * n * dim
         for k in sequence:
             here = at + k * dim
             for a in range(dim):
                 y[here + a] = 0.0
             for c in range(k * dim, k * dim + dim):
-                if not wilson_row(P, kinds, points, c, fixed, B, 0) > SMALLEST_SINE:
+                own, norm = chart_row(P, rows, c, k, fixed, B)
+                if norm == 0.0:
                     return frame
-                own = own_slot(columns, c, k)
-                norm = B[own] ** 2 + B[own + 1] ** 2 + B[own + 2] ** 2
-                lack = (r[frame, c] - row_times(B, columns, c, y, at, dim)) / norm
+                lack = (r[frame, c] - row_times(B, rows[2], c, y, at, dim)) / norm
                 for a in range(dim):
                     y[here + a] += lack * B[own + a]
     return -1
@@ -406,22 +391,19 @@ def chart_solve(x, r, n, dim, fixed, rows, sequence, y):
 
 @jit
 def chart_solve_transposed(x, F, n, dim, fixed, rows, sequence, t):
-    """Solve Bᵀ t = F on the chart, from the tip inwards; F is overwritten."""
-    kinds, points, columns = rows
-    P = np.empty(3 * n + 9)
-    B = np.empty(12)
+    """Solve Bᵀ t = F on the chart, from the tip inwards, as `chart_solve`; F is overwritten."""
+    P, B = np.empty(3 * n + 9), np.empty(12)
     for frame in range(t.shape[0]):
-        place(x, frame, n, dim, fixed, P)
+        put_points(x, frame, n, dim, fixed, P)
         at = frame * n * dim
         for k in sequence[::-1]:
             for c in range(k * dim, k * dim + dim):
-                if not wilson_row(P, kinds, points, c, fixed, B, 0) > SMALLEST_SINE:
+                own, norm = chart_row(P, rows, c, k, fixed, B)
+                if norm == 0.0:
                     return frame
-                own = own_slot(columns, c, k)
-                norm = B[own] ** 2 + B[own + 1] ** 2 + B[own + 2] ** 2
                 along = 0.0
                 for a in range(dim):
                     along += B[own + a] * F[at + k * dim + a]
                 t[frame, c] = along / norm
-                add_row(B, columns, c, -t[frame, c], F, at, dim)
+                add_row(B, rows[2], c, -t[frame, c], F, at, dim)
     return -1

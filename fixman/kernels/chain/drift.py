@@ -155,12 +155,12 @@ def drift_frames(x, force, drift, kT, first, last, out, memory, states):
     wide = size + m + 6
     for begin in range(first, last, lanes(like)):
         frame = min(begin, last - lanes(like))  # the last eight reach back
-        found = hard.place(x, frame * size, size, size, X, system.axes, like)
+        found = hard.read_points(x, frame * size, size, size, X, system.axes, like)
         found &= hard.factor(system, block, X, like)
         for k in range(points):
             store(G, k, zero)
             store(Y, k, zero)
-        found &= hard.read(force, frame * size, size, size, G, like)
+        found &= hard.read_states(force, frame * size, size, size, G, like)
         if not found:
             return frame
         sparse.inverse_on_pattern(block.H, block.D, block.S, system.symbolic, block.work, like)

@@ -3,7 +3,7 @@
 Bond k, from 0, joins joints k and k + 1, of inverse masses w_k and w_{k+1}, and has the direction
 u_k; joints are the beads, behind the base point (at the origin, w = 0) where the base is fixed.
 With the bend r_k = u_{k−1} × u_k between bonds, |r_k| = s_k, H^bb is tridiagonal (theory.md
-section 3),
+section 3; H^LL of Lee & Chirikjian 2005, eq. 23),
 
     H_kk = w_k + w_{k+1} ,   H_{k−1,k} = −w_k u_{k−1}·u_k ,                                 (1)
 
@@ -15,7 +15,7 @@ From the last bond on S = (H^bb)⁻¹ follows, as positive terms with g_k = w_{k
 
     S_kk = 1/d_k + g_k² S_{k+1,k+1} ,   S_{k,k+1} = g_k S_{k+1,k+1} ,                       (3)
 
-and with it the force of ½ kT ln det H^bb,
+and with it the force of ½ kT ln det H^bb (theory.md section 4),
 
     F = kT Σ_k w_k S_{k−1,k} ∇(u_{k−1}·u_k) ,   ∂(u_{k−1}·u_k)/∂d_k = −r_k × u_k / L_k .    (4)
 
@@ -27,9 +27,11 @@ differ by 1e12 three; here it is exact to rounding.  Forces are 3 to 3.9 times f
 
 from __future__ import annotations
 
+import math
+
 from fixman.kernels import jit
-from fixman.kernels.algebra.triples import load3, store3
-from fixman.kernels.algebra.vectors import cross, dot, minus, scaled
+from fixman.kernels.algebra.triples import load3, store_all
+from fixman.kernels.algebra.vectors import cross, dot, minus, put_states, scaled, states_of
 from fixman.kernels.chain.hard import aligned
 from fixman.kernels.chain.rows import measurable
 from fixman.kernels.compiler import lanes as lane
@@ -40,7 +42,7 @@ from fixman.kernels.factors.tridiagonal import inverse_before, onward
 
 UNEVEN = 1e4  # ratio of masses: an error of ln det, per bond, of eps times its square root
 # What `factored` leaves of a bond: u, 1/L, g of the bond before, 1/d and r.
-U, SHRINK, G, INVERSE, TURN, UNITS = 0, 3, 4, 5, 6, 9
+U, SHRINK, G, INVERSE, BEND, UNITS = 0, 3, 4, 5, 6, 9
 
 
 # --- differences and products without rounding ---------------------------------------------------
@@ -62,31 +64,22 @@ def two_difference(a, b):
 @exact_step
 def remainder(d, a, b):
     """a − b − d for the rounded difference d of two vectors, exactly."""
-    return two_rest(d[0], a[0], b[0]), two_rest(d[1], a[1], b[1]), two_rest(d[2], a[2], b[2])
+    return tuple(two_rest(d[k], a[k], b[k]) for k in range(len(d)))
 
 
 @exact_step
 def accurate_cross(a, alow, b, blow):
-    """a × b to full relative precision, low parts of the vectors included; 0 if parallel."""
-    p = a[0] * b[1]
-    q = a[1] * b[0]
-    rounding = fma(a[0], b[1], -p) - fma(a[1], b[0], -q)
-    low = fma(a[0], blow[1], -(a[1] * blow[0])) + fma(alow[0], b[1], -(alow[1] * b[0]))
-    return (p - q) + (rounding + low)
+    """a × b to full relative precision, low parts of the vectors included; 0 if parallel.
 
-
-@exact_step
-def accurate_cross3(a, alow, b, blow):
-    x = accurate_cross((a[1], a[2]), (alow[1], alow[2]), (b[1], b[2]), (blow[1], blow[2]))
-    y = accurate_cross((a[2], a[0]), (alow[2], alow[0]), (b[2], b[0]), (blow[2], blow[0]))
-    z = accurate_cross((a[0], a[1]), (alow[0], alow[1]), (b[0], b[1]), (blow[0], blow[1]))
-    return x, y, z
-
-
-@exact_step
-def bend(d0, low0, r0, d, low, r):
-    """u₀ × u to full relative precision: of bonds with their low parts and inverse lengths."""
-    return scaled(r0 * r, accurate_cross3(d0, low0, d, low))
+    In the plane its one component.
+    """
+    found = []
+    for i, j in ((0, 1),) if len(a) == 2 else ((1, 2), (2, 0), (0, 1)):
+        p, q = a[i] * b[j], a[j] * b[i]
+        rounding = fma(a[i], b[j], -p) - fma(a[j], b[i], -q)
+        low = fma(a[i], blow[j], -(a[j] * blow[i])) + fma(alow[i], b[j], -(alow[j] * b[i]))
+        found.append((p - q) + (rounding + low))
+    return tuple(found)
 
 
 # --- the factor ----------------------------------------------------------------------------------
@@ -98,142 +91,107 @@ def uneven(links):
     w, m = links
     lightest = heaviest = 0.0
     for k in range(w.size):
-        lightest = w[k] if w[k] > lightest else lightest
-        heaviest = m[k] if m[k] > heaviest else heaviest
+        lightest = max(lightest, w[k])
+        heaviest = max(heaviest, m[k])
     return lightest * heaviest > UNEVEN
-
-
-@exact
-def position(x, at, stride, dim, like):
-    z = lane.take(x, at + 2, stride, like) if dim == 3 else 0.0 * like
-    return lane.take(x, at, stride, like), lane.take(x, at + 1, stride, like), z
-
-
-@exact
-def put_position(x, at, stride, dim, value):
-    put(x, at, stride, value[0])
-    put(x, at + 1, stride, value[1])
-    if dim == 3:
-        put(x, at + 2, stride, value[2])
 
 
 @exact_entry
 def factored(x, at, stride, chain, apart, work, like):
-    """Bends and LDLᵀ by (2), outwards; false if a bond cannot be measured.
+    """LDLᵀ by (2), outwards, into ``work``, or where that is None ln det H^bb.
 
-    ``chain`` are w, the dimension, and whether the base is fixed.
+    NaN where a bond cannot be measured.  ``chain`` are w and m of the joints, a zero for each axis,
+    and whether the base is fixed; bends are exact where ``apart``.
     """
-    w, dim, fixed = chain
+    (w, _), axes, fixed = chain
     zero = 0.0 * like
-    before = (zero, zero, zero)
+    none = (zero, zero, zero)
+    before = none
     if not fixed:
-        before = position(x, at, stride, dim, like)
-        at += dim
-    u0 = d0 = low0 = low = (zero, zero, zero)
-    shrink0 = ratio = inverse = zero
+        before = states_of(x, at, stride, axes, like)
+        at += len(axes)
+    u0 = d0 = low0 = low = none
+    shrink0 = ratio = inverse = power = zero
+    product = zero + 1.0
     e = zero + w[0]
     for k in range(w.size - 1):
-        here = position(x, at, stride, dim, like)
-        at += dim
+        here = states_of(x, at, stride, axes, like)
+        at += len(axes)
         d = minus(here, before)
         if apart:
             low = remainder(d, here, before)
         before = here
         square = dot(d, d)
         if not measurable(square):
-            return False
+            return zero + math.nan
         shrink = 1.0 / lane.root(square)
         u = scaled(shrink, d)
-        turn = cross(u0, u)
+        r = cross(u0, u)
         if apart:
-            turn = bend(d0, low0, shrink0, d, low, shrink)
+            r = scaled(shrink0 * shrink, accurate_cross(d0, low0, d, low))
         if k > 0:
-            e = onward(e, w[k], inverse, dot(turn, turn))
+            e = onward(e, w[k], inverse, dot(r, r))
         inverse = 1.0 / (w[k + 1] + e)
-        store3(work, UNITS * k + U, u)
-        lane.store(work, UNITS * k + SHRINK, shrink)
-        lane.store(work, UNITS * k + G, ratio * dot(u0, u))
-        lane.store(work, UNITS * k + INVERSE, inverse)
-        store3(work, UNITS * k + TURN, turn)
+        if work is None:
+            product, power = multiplied(product, power, inverse)
+        else:
+            store_all(work, UNITS * k, (*u, shrink, ratio * dot(u0, u), inverse, *r))
         ratio = w[k + 1] * inverse
         u0, d0, low0, shrink0 = u, d, low, shrink
-    return True
+    return -(LN2 * power + lane.ln(product))
 
 
-@exact_kernel
-def logdet_frames(x, given, first, last, out, memory, states):
-    """ln det H^bb of flat frames, as `force_frames`."""
-    like = lane.zeros(states)
-    links, dim, fixed = given
-    w, _ = links
-    size = (w.size - fixed) * dim
-    work = aligned(memory)
-    for begin in range(first, last, lanes(like)):
-        frame = min(begin, last - lanes(like))  # the last eight reach back
-        found = factored(x, frame * size, size, (w, dim, fixed), uneven(links), work, like)
-        product, power = 1.0 + 0.0 * like, 0.0 * like
-        for k in range(w.size - 1):
-            inverse = load(work, UNITS * k + INVERSE, like)
-            product, power = multiplied(product, power, inverse)
-        logdet = -(LN2 * power + lane.ln(product))
-        if not (found and lane.above(1.0 + 0.0 * like, 0.0 * logdet)):
-            return frame
-        put(out, frame, 1, logdet)
-    return -1
-
-
-# --- the force -----------------------------------------------------------------------------------
+# --- frames --------------------------------------------------------------------------------------
 
 
 @exact
 def put_force(chain, kT, work, out, at, stride, like):
     """The force by (3) and (4), inwards; false if something is not finite.
 
-    ``pull`` is kT w S, and a × u / L the force on the outer end of a bond.  ``at`` is one bead
-    behind the last.
+    ``at`` is one bead behind the last.
     """
-    w, dim, fixed = chain
+    (w, _), axes, fixed = chain
     zero = 0.0 * like
     S = g = pull = check = zero
-    turn_outer = pull_outer = (zero, zero, zero)
+    r_outer = outer = (zero, zero, zero)
     for k in range(w.size - 2, -1, -1):
         S, _ = inverse_before(load(work, UNITS * k + INVERSE, like), g, S)
         u = load3(work, UNITS * k + U, like)
-        turn = load3(work, UNITS * k + TURN, like)
-        a = scaled(pull, turn_outer)
+        r = load3(work, UNITS * k + BEND, like)
+        a = scaled(pull, r_outer)
         g = load(work, UNITS * k + G, like)
         if k > 0:
             pull = kT * (w[k] * (g * S))
-            a = minus(a, scaled(pull, turn))
-        pull_here = scaled(load(work, UNITS * k + SHRINK, like), cross(a, u))
-        force = minus(pull_here, pull_outer)
-        at -= dim
-        put_position(out, at, stride, dim, force)
+            a = minus(a, scaled(pull, r))
+        inner = scaled(load(work, UNITS * k + SHRINK, like), cross(a, u))  # on the end of bond k
+        force = minus(inner, outer)
+        at -= len(axes)
+        put_states(out, at, stride, axes, force)
         check += 0.0 * force[0] + 0.0 * force[1] + 0.0 * force[2]
-        turn_outer = turn
-        pull_outer = pull_here
+        r_outer, outer = r, inner
     if not fixed:
-        put_position(out, at - dim, stride, dim, scaled(-1.0, pull_outer))
+        put_states(out, at - len(axes), stride, axes, scaled(-1.0, outer))
     return lane.above(1.0 + zero, check)
 
 
 @exact_kernel
-def force_frames(x, given, kT, first, last, out, memory, states):
-    """Fixman forces of flat frames; the first without an answer, or of eight with one, or -1.
-
-    ``given`` are w and masses of the joints, the dimension, and whether the base is fixed.
-    """
+def metric_frames(x, chain, kT, first, last, out, memory, states):
+    """Fixman forces of flat frames, or where kT is None ln det H^bb, as `hard.metric_frames`."""
     like = lane.zeros(states)
-    links, dim, fixed = given
-    w, _ = links
-    size = (w.size - fixed) * dim
-    chain = w, dim, fixed
-    work = aligned(memory)
+    links, axes, fixed = chain
+    size = (links.shape[1] - fixed) * len(axes)
+    apart, work = uneven(links), aligned(memory)
     for begin in range(first, last, lanes(like)):
         frame = min(begin, last - lanes(like))  # the last eight reach back
         at = frame * size
-        if not factored(x, at, size, chain, uneven(links), work, like):
-            return frame
-        if not put_force(chain, kT, work, out, at + size, size, like):
+        if kT is None:
+            logdet = factored(x, at, size, chain, apart, None, like)
+            found = lane.above(1.0 + 0.0 * like, 0.0 * logdet)
+            put(out, frame, 1, logdet)
+        else:
+            good = factored(x, at, size, chain, apart, work, like)
+            found = lane.above(1.0 + 0.0 * like, good)
+            found = found and put_force(chain, kT, work, out, at + size, size, like)
+        if not found:
             return frame
     return -1

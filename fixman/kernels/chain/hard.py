@@ -41,14 +41,14 @@ class Hard(NamedTuple):
     n, front : beads, and points before them
     kinds (m,), points (m · 4,) : kind and four points of each row
     vectors (m + 1,) : the first vector of each row, and the end
-    products (t · 3,), weights (t,) : place and two vectors; H_place is the sum of weight · dot
+    products (t · 3,), weights (t,) : element of H and two vectors, and w: H_p = Σ w · dot
     owners, movers, carriers (s,), signs, shares (s,) : row, point, vector, sign, and sign over mass
         of each slot: ∂q/∂x of the row by the point is sign · vector
     total : number of vectors
-    ends (total,), meets (… · 2,), pulls (…,) : products by vectors g, for W = Σ_j S_ij w g_j:
-        where those of g end; place of S_ij and vector g_j of each; and its w
+    ends (total,), meets (… · 2,), pulls (…,) : of W = Σ_j S_ij w g_j, where the terms of each
+        vector end; element S_ij and vector g_j of each term; and its w
     symbolic : pattern of the factor
-    public (m,) : place of each row among the hard coordinates
+    public (m,) : number of each row among the hard coordinates
     """
 
     axes: Axes
@@ -121,7 +121,7 @@ def block(system, memory, first, like):
 
 
 @exact
-def place(x, at, stride, size, X, axes, like):
+def read_points(x, at, stride, size, X, axes, like):
     """Fill the points of states of ``size`` numbers from ``x[at]``; false if one is not finite."""
     dim = len(axes)
     zero = 0.0 * like
@@ -132,11 +132,11 @@ def place(x, at, stride, size, X, axes, like):
         store(X, 0, zero - 1.0)
         store(X, 1, zero - 1.0)
         store(X, dim, zero - 1.0)
-    return read(x, at, stride, size, X, like)
+    return read_states(x, at, stride, size, X, like)
 
 
 @exact
-def read(x, at, stride, size, X, like):
+def read_states(x, at, stride, size, X, like):
     """Fill the last units of X with states; false if one is not finite."""
     first = X.size // lane.lanes(like) - size
     check = 0.0 * like
@@ -202,7 +202,7 @@ def matrix_frame(x, system, H):
     """H^bb of one configuration; false if a row has no gradient or a position is not finite."""
     X = np.empty((system.n + system.front) * len(system.axes))
     B = np.empty(system.total * len(system.axes))
-    finite = place(x, 0, 0, x.size, X, system.axes, 0.0)
+    finite = read_points(x, 0, 0, x.size, X, system.axes, 0.0)
     exist = gradients(system, X, B, 0.0)
     matrix(system, B, H, 0.0)
     return finite & exist
@@ -289,54 +289,40 @@ def draw(kind, F, points, r, gradients, axes, like):
 
 
 # --- frames --------------------------------------------------------------------------------------
-#
-# Flat frames from ``first`` to ``last``: one by one, or eight successive ones at a time in lanes,
-# where there must be eight.  A frame's answer is the same to the last bit.
 
 
 @exact_kernel
-def logdet_frames(x, system, first, last, out, memory, states):
-    """ln det H^bb of frames; the first without an answer, or of eight with one, or -1."""
-    like = lane.zeros(states)
-    size = system.n * len(system.axes)
-    points = size + system.front * len(system.axes)
-    whole = aligned(memory)
-    X = part(whole, 0, points, like)
-    parts = block(system, whole, points, like)
-    for begin in range(first, last, lane.lanes(like)):
-        frame = min(begin, last - lane.lanes(like))  # the last eight reach back
-        found = place(x, frame * size, size, size, X, system.axes, like)
-        found &= factor(system, parts, X, like)
-        logdet = sparse.log_product(parts.H, system.symbolic.first, like)
-        if not (found and lane.above(1.0 + 0.0 * like, 0.0 * logdet)):
-            return frame
-        lane.put(out, frame, 1, logdet)
-    return -1
+def metric_frames(x, system, kT, first, last, out, memory, states):
+    """Fixman forces of flat frames, or where kT is None ln det H^bb.
 
-
-@exact_kernel
-def force_frames(x, system, kT, first, last, out, memory, states):
-    """Fixman forces of frames, as `logdet_frames`."""
+    Frames are taken one by one, or eight at a time in lanes, where there must be eight, with the
+    same bits.  Returns the first frame without an answer, or of eight with one, or -1.
+    """
     like = lane.zeros(states)
     dim = len(system.axes)
     size = system.n * dim
     points = size + system.front * dim
     whole = aligned(memory)
     X = part(whole, 0, points, like)
-    F = part(whole, points, points, like)
-    parts = block(system, whole, 2 * points, like)
+    F = part(whole, points, 0 if kT is None else points, like)
+    parts = block(system, whole, points if kT is None else 2 * points, like)
     for begin in range(first, last, lane.lanes(like)):
         frame = min(begin, last - lane.lanes(like))  # the last eight reach back
-        found = place(x, frame * size, size, size, X, system.axes, like)
+        found = read_points(x, frame * size, size, size, X, system.axes, like)
         found &= factor(system, parts, X, like)
-        for k in range(points):
-            store(F, k, 0.0 * like)
-        add_metric_force(system, parts, F, X, 1.0, like)
         check = 0.0 * like
-        for k in range(size):
-            force = kT * lane.load(F, points - size + k, like)
-            lane.put(out, frame * size + k, size, force)
-            check += 0.0 * force
+        if kT is None:
+            logdet = sparse.log_product(parts.H, system.symbolic.first, like)
+            lane.put(out, frame, 1, logdet)
+            check += 0.0 * logdet
+        else:
+            for k in range(points):
+                store(F, k, 0.0 * like)
+            add_metric_force(system, parts, F, X, 1.0, like)
+            for k in range(size):
+                force = kT * lane.load(F, points - size + k, like)
+                lane.put(out, frame * size + k, size, force)
+                check += 0.0 * force
         if not (found and lane.above(1.0 + 0.0 * like, check)):
             return frame
     return -1

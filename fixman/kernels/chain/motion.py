@@ -11,8 +11,8 @@ from fixman.kernels import jit
 from fixman.kernels.chain import hard
 from fixman.kernels.chain.charts import (
     add_row,
-    place,
-    place_velocities,
+    put_points,
+    put_velocities,
     row_curvature,
     row_times,
     wilson_row,
@@ -37,9 +37,9 @@ def motion_frames(x, v, F, system, w, out, memory):
     kappa, rhs = np.empty(m), np.empty(m)
     block = hard.block(system, memory, 0, 0.0)
     for frame in range(out.shape[0]):
-        found = hard.place(x, frame * size, 0, size, X, axes, 0.0)
-        found &= hard.read(v, frame * size, 0, size, V, 0.0)
-        found &= hard.read(F, frame * size, 0, size, G, 0.0)
+        found = hard.read_points(x, frame * size, 0, size, X, axes, 0.0)
+        found &= hard.read_states(v, frame * size, 0, size, V, 0.0)
+        found &= hard.read_states(F, frame * size, 0, size, G, 0.0)
         if not (found and hard.factor(system, block, X, 0.0)):
             return frame
         for r in range(m):
@@ -80,7 +80,7 @@ def add_torques(x, torque, n, dim, fixed, rows, F):
     P = np.empty(3 * n + 9)
     B = np.empty(12)
     for frame in range(torque.size // m if m else 0):
-        place(x, frame, n, dim, fixed, P)
+        put_points(x, frame, n, dim, fixed, P)
         for r in range(m):
             tau = torque[frame * m + r]
             if tau == 0.0:
@@ -102,8 +102,8 @@ def soft_accelerations(x, v, motion, n, dim, fixed, rows, qdd):
     P, V = np.empty(3 * n + 9), np.empty(3 * n + 9)
     B = np.empty(12)
     for frame in range(qdd.shape[0]):
-        place(x, frame, n, dim, fixed, P)
-        place_velocities(v, frame, n, dim, fixed, V)
+        put_points(x, frame, n, dim, fixed, P)
+        put_velocities(v, frame, n, dim, fixed, V)
         check = 0.0
         for r in range(kinds.size):
             if not wilson_row(P, kinds, points, r, fixed, B, 0) > SMALLEST_SINE:

@@ -84,6 +84,12 @@ CHECKED = bool(config.BOUNDSCHECK)
 WHOLE = ir.IntType(64)
 
 
+def field(context: Any, builder: Any, kind: Any, array: Any, name: str) -> Any:
+    """Return a field of an array, in one instruction where numba's own access writes twenty."""
+    place = context.data_model_manager[kind].get_field_position(name)
+    return builder.extract_value(array, place)
+
+
 def check(context: Any, builder: Any, first: Any, count: Any, size: Any) -> None:
     """Raise an IndexError unless elements from ``first`` on, ``count`` of them, are in an array."""
     if CHECKED:
@@ -93,7 +99,6 @@ def check(context: Any, builder: Any, first: Any, count: Any, size: Any) -> None
 
 def element(context: Any, builder: Any, kind: Any, array: Any, index: Any, count: int = 1) -> Any:
     """Return where an element of a flat array is, the first of ``count`` that are used."""
-    whole = context.make_array(kind)(context, builder, array)
     if CHECKED:
-        check(context, builder, index, WHOLE(count), whole.nitems)
-    return builder.gep(whole.data, [index])
+        check(context, builder, index, WHOLE(count), field(context, builder, kind, array, "nitems"))
+    return builder.gep(field(context, builder, kind, array, "data"), [index])

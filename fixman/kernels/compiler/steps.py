@@ -27,6 +27,7 @@ from fixman.kernels.compiler.internals import (
     CHECKED,
     Dispatcher,
     cgutils,
+    field,
     ir,
     named_intrinsic,
     types,
@@ -59,9 +60,11 @@ class Value:
         indices = index if isinstance(index, tuple) else (index,)
         codes = [_as(_number(k, self.writer), INTEGER) for k in indices]
         if self.array is None:
-            array = context.make_array(self.kind)(context, builder, self.code)
-            parts = (cgutils.unpack_tuple(builder, x) for x in (array.shape, array.strides))
-            self.array = array.data, *parts
+            data, *parts = (
+                field(context, builder, self.kind, self.code, name)
+                for name in ("data", "shape", "strides")
+            )
+            self.array = data, *(cgutils.unpack_tuple(builder, part) for part in parts)
         data, shape, strides = self.array
         layout = self.kind.layout
         return cgutils.get_item_pointer2(

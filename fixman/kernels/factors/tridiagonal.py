@@ -42,19 +42,15 @@ def inverse_before(inverse, g, S):
 
 
 @jit
-def factor(w, c, s, V, D):
-    """Pivots d and multipliers L, in turn, into V as `sparse` wants them, and 1/d into D.
-
-    False if a pivot is lost.
-    """
+def factor(w, c, s, D, g):
+    """1/d_k into D and g_k = −L_{k+1,k} = w_k c_{k+1} / d_k; the row whose pivot is lost, or −1."""
     e = w[0]
     for k in range(D.size):
         d = w[k + 1] + e
-        D[k] = 1.0 / d
         if not 0.0 < d < 1e308:
-            return False
-        V[2 * k] = d
+            return k
+        D[k] = 1.0 / d
         if k < c.size:
-            V[2 * k + 1] = -w[k + 1] * D[k] * c[k]
+            g[k] = w[k + 1] * D[k] * c[k]
             e = onward(e, w[k + 1], D[k], s[k] * s[k])
-    return True
+    return -1

@@ -1,8 +1,8 @@
 """Energies and forces of chain models, for one chain or for eight in lanes.
 
-Kernels are generic over ``like``, a finite float or eight lanes (see `lanes`), and what they do has
-the same rounding in either kind.  `PotentialTables` holds everything that does not depend on
-positions; what does is in a work array, which an empty one becomes:
+Kernels are generic over ``like``, a finite float or eight lanes, with one rounding (see `lanes`).
+`PotentialTables` holds everything that does not depend on positions; what does is in a work array,
+which an empty one becomes:
 
     work = add_forces(X, F, first, tables, memory(0, like), like)     # F += −∂U/∂x
     work = add_forces(X, F, first, tables, work, like)                # and so on
@@ -24,30 +24,10 @@ import numpy as np
 
 from fixman.kernels import jit
 from fixman.kernels.algebra.vectors import Axes, plus, put_vector, vector
-from fixman.kernels.compiler.internals import (
-    WHOLE,
-    Dispatcher,
-    carray,
-    check,
-    impl_ret_borrowed,
-    intrinsic,
-    ir,
-    numba,
-    types,
-    written,
-)
-from fixman.kernels.compiler.lanes import (
-    exact_call,
-    exact_kernel,
-    lane,
-    lanes,
-    load,
-    memory,
-    put,
-    store,
-    take,
-    zeros,
-)
+from fixman.kernels.compiler import internals
+from fixman.kernels.compiler import lanes as lane
+from fixman.kernels.compiler.internals import WHOLE, carray, ir, numba, types, written
+from fixman.kernels.compiler.lanes import exact_call, exact_kernel, load, store
 from fixman.kernels.compiler.steps import exact_step
 from fixman.kernels.potentials.bonded import Terms, add_bends, add_torsions
 from fixman.kernels.potentials.nonbonded import Pairs, add_pairs, lane_vector, put_lane_vector
@@ -66,7 +46,7 @@ class PotentialTables(NamedTuple):
     """A potential as the kernels read it, compiled without what is None.
 
     joints : how many, beads and `GHOSTS`
-    units : of work, for a beginning
+    units : of work to begin with
     field (n · d,) : constant forces
     external (E,) : addresses of functions (double* x, double* out, int64 n, int64 d) of one chain
     energies (E,) : the same of functions that write their energy; for samplers only
@@ -102,7 +82,7 @@ def call(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     kind = ir.FunctionType(ir.VoidType(), [pointer, pointer, WHOLE, WHOLE])
     array = context.make_array(sig.args[1])(context, builder, x)
     start, size = builder.mul(first, dim), builder.mul(n, dim)
-    check(context, builder, start, builder.add(size, size), array.nitems)
+    internals.check(context, builder, start, builder.add(size, size), array.nitems)
     data = builder.gep(array.data, [start])
     out = builder.gep(data, [size])
     builder.call(builder.inttoptr(at, kind.as_pointer()), [data, out, n, dim])
@@ -118,14 +98,13 @@ def pointer(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 def compiled_address(
     given: Any, record: np.ndarray[Any, Any], what: str = "force"
 ) -> tuple[int, Any]:
-    """Return the address of a compiled function, for `call`, and what keeps it alive.
+    """Return the address of a ``force(x, out)``, for `call`, and what keeps it alive.
 
-    It is a ``force(x, out)`` or, with ``what="energy"``, an ``energy(x)`` that may be infinite, a
-    wall.  No exception can pass through compiled code.  Where the function raises one, or numbers
-    of finite positions are not finite, they are NaN and ``record`` (1 + n d,) holds a 1 and the
-    positions, unless it holds others.
+    With ``what="energy"`` it is an ``energy(x)`` that may be infinite, a wall.  No exception can
+    pass through compiled code: where there is one, or where finite positions give numbers that are
+    not finite, these are NaN and ``record`` (1 + n d,) holds a 1 and the positions first met.
     """
-    if not isinstance(given, Dispatcher):
+    if not isinstance(given, internals.Dispatcher):
         raise TypeError(
             f"{what} must be compiled by numba.njit, got {type(given).__name__}: an object with "
             "energy(x) and force(x) in plain Python is a potential without Compiled"
@@ -182,7 +161,7 @@ def _put_first(out, value):
 def given(kernel: Any) -> Any:
     """Return a kernel of a table as one that may be given None, and then is not compiled."""
 
-    @intrinsic
+    @internals.intrinsic
     def add(typing: Any, table: Any, work: Any, joints: Any, axes: Any, like: Any) -> Any:
         kinds = table, work, joints, axes, like
         called = None
@@ -192,7 +171,7 @@ def given(kernel: Any) -> Any:
 
         def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
             if called is None:
-                return impl_ret_borrowed(context, builder, work, args[1])
+                return internals.impl_ret_borrowed(context, builder, work, args[1])
             return context.get_function(called, sig)(builder, args)
 
         return work(*kinds), lower
@@ -216,22 +195,27 @@ def add_tethers(tethers, work, joints, axes, like):
 
 
 @exact_call
-def add_external(external, work, joints, axes, like):
-    """Add the forces of external functions, one chain after the other."""
+def call_external(address, work, joints, axes, which, width):
+    """Give one of the chains to an external function; what it writes is behind the positions."""
     n = joints - GHOSTS
-    width = lanes(like)
     chain = (3 * joints + 1) * width
+    for k in range(n):  # again, whatever the one before has done to it
+        put_vector(work, chain + k, axes, lane_vector(work, GHOSTS + k, which, width, axes))
+        # stays if Ctrl-C gets in before the function
+        put_vector(work, chain + n + k, axes, (math.nan, math.nan, math.nan))
+    call(address, work, chain, n, len(axes))
+    return chain + n
+
+
+@exact_call
+def add_external(external, work, joints, axes, like):
+    width = lane.lanes(like)
     for which in range(width):
         for e in range(external.size):
-            for k in range(n):  # again, whatever the one before has done to it
-                x = lane_vector(work, GHOSTS + k, which, width, axes)
-                put_vector(work, chain + k, axes, x)
-                # stays if Ctrl-C gets in before the function
-                put_vector(work, chain + n + k, axes, (math.nan, math.nan, math.nan))
-            call(external[e], work, chain, n, len(axes))
-            for k in range(n):
+            found = call_external(external[e], work, joints, axes, which, width)
+            for k in range(joints - GHOSTS):
                 at = joints + GHOSTS + k
-                f = vector(work, chain + n + k, axes, 0.0)
+                f = vector(work, found + k, axes, 0.0)
                 f = plus(lane_vector(work, at, which, width, axes), f)
                 put_lane_vector(work, at, which, width, axes, f)
     return work
@@ -240,18 +224,12 @@ def add_external(external, work, joints, axes, like):
 @exact_call
 def put_energies(energies, work, joints, axes, like):
     """Leave the energies of external functions beside the energy of the others."""
-    n = joints - GHOSTS
-    width = lanes(like)
-    chain = (3 * joints + 1) * width
+    width = lane.lanes(like)
     for which in range(width):
         total = 0.0
         for e in range(energies.size):
-            for k in range(n):
-                x = lane_vector(work, GHOSTS + k, which, width, axes)
-                put_vector(work, chain + k, axes, x)
-            put_vector(work, chain + n, axes, (math.nan, math.nan, math.nan))
-            call(energies[e], work, chain, n, len(axes))
-            total += vector(work, chain + n, axes, 0.0)[0]
+            found = call_external(energies[e], work, joints, axes, which, width)
+            total += vector(work, found, axes, 0.0)[0]
         work[(3 * joints * len(axes) + 1) * width + which] = total
     return work
 
@@ -279,11 +257,11 @@ def begin(work, total, field, X, places, axes, like):
 
 @exact_call
 def add_forces(X, F, first, tables, work, like):
-    """F += −∂U/∂x; return the work, to be passed to the next call."""
+    """F += −∂U/∂x; return the work for the next call."""
     joints, axes = tables.joints, tables.axes
     dim = len(axes)
     if work.size == 0:
-        work = memory(tables.units, like)
+        work = lane.memory(tables.units, like)
         for m in (0, 1, dim):  # the points x₋₂ and x₋₁; x₀ is 0
             store(work, m, 0.0 * like - 1.0)
     total = 0.0 * like
@@ -322,16 +300,16 @@ def frames(x, tables, out, energies, states):
 
     One by one or, in multiples of eight, in lanes (`states`).
     """
-    like = zeros(states)
-    width = lanes(like)
+    like = lane.zeros(states)
+    width = lane.lanes(like)
     size = (tables.joints - GHOSTS) * len(tables.axes)
-    X = memory(size, like)
-    F = memory(size, like)
-    work = memory(0, like)
+    X = lane.memory(size, like)
+    F = lane.memory(size, like)
+    work = lane.memory(0, like)
     for first in range(0, x.size // size, width):
         check = like * 0.0
         for m in range(size):
-            value = take(x, first * size + m, size, like)
+            value = lane.take(x, first * size + m, size, like)
             store(X, m, value)
             store(F, m, like * 0.0)
             check = check + 0.0 * value
@@ -339,12 +317,12 @@ def frames(x, tables, out, energies, states):
         for m in range(1 if energies else size):
             if energies:
                 value = load(work, 3 * tables.joints * len(tables.axes), like)
-                put(out, first, 1, value)
+                lane.put(out, first, 1, value)
             else:
                 value = load(F, m, like)
-                put(out, first * size + m, size, value)
+                lane.put(out, first * size + m, size, value)
             check = check + 0.0 * value
         for k in range(width):
-            if lane(check, k) != 0.0:
+            if lane.lane(check, k) != 0.0:
                 return first + k
     return -1

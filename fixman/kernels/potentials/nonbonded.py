@@ -1,16 +1,15 @@
 """Lennard-Jones forces between the beads of one chain that are near each other, in open space.
 
 A Verlet list holds every pair that is closer than the cutoff and a skin, and serves until a bead
-has moved half the skin.  It names the partners j > i of each bead i in ascending order, so a sum
-along it, in which pairs beyond the cutoff add nothing, has the same rounding whenever it was made.
+has moved half the skin.  It names the partners j > i of each bead i in ascending order, so that
+forces have one rounding whenever it was made.
 
 Beads are sorted into cells of the size of cutoff and skin, and cells into as many buckets as there
 are beads: O(n) however far the chain extends.  A cell is a number of 31 bits to which one of
-`STEPS` is added along each axis: among the cells around one no two have the same, and beads of
-others are too far away to be taken for neighbours.
+`STEPS` is added along each axis: no two cells around one have the same.
 
-All is kept in the work array of `forces`, as integers of 32 bits: number k of these, an `index`, is
-half of element k // 2.
+All is kept in the work array of `forces`, as integers of 32 bits: an `index` k is half of element
+k // 2.  As numbers of their own they would make a dense chain 1.8 times slower.
 """
 
 from __future__ import annotations
@@ -20,13 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fixman.kernels.algebra.vectors import dot, fused_dot, minus, plus, put_vector, scaled, vector
-from fixman.kernels.compiler.internals import (
-    WHOLE,
-    check,
-    ir,
-    types,
-    written,
-)
+from fixman.kernels.compiler.internals import WHOLE, check, ir, types, written
 from fixman.kernels.compiler.lanes import beyond, exact_call, lanes, memory, root
 from fixman.kernels.compiler.steps import exact_step
 
@@ -109,11 +102,11 @@ def distance_squared(x, y):
 def find_partners(work, chain, lists, room, axes, pairs):
     """List the partners of every bead of a chain; false if there is no room for them.
 
-    Positions are vectors of ``work`` from ``chain`` on, behind which, and forces, there are heads
-    of buckets, the next bead in the bucket of each, cells, and marks of excluded beads.  From
-    ``lists`` on there is ``room`` for where the partners of each bead end, and the partners.  From
-    the last bead to the first, each is put into its bucket when it has looked around, and so finds
-    higher numbers only.
+    Positions are vectors of ``work`` from ``chain`` on; behind them and forces are heads of
+    buckets, the next bead in the bucket of each, cells, and marks of excluded beads.  From
+    ``lists`` on there is ``room`` for where the partners of each bead end, and the partners.  The
+    last bead comes first, and each enters its bucket when it has looked around: it finds higher
+    numbers only.
     """
     n = pairs.sizes.size
     reach = pairs.constants[3]

@@ -148,7 +148,7 @@ def rotation(x, y, z, w):
 def joint_motion(kind, pitch, q, at):
     """Rotation E and origin of the body's frame in the joint's, and whether they can be used.
 
-    They cannot where a quaternion is not a unit one.
+    They cannot where a quaternion is not a unit one or the place beside it is not finite.
     """
     p = sliding(kind, q, at)
     at += SLIDES[kind]
@@ -159,7 +159,7 @@ def joint_motion(kind, pitch, q, at):
         p = (p[0], p[1], p[2] + pitch * q[at])
         return (c, -s, 0.0, s, c, 0.0, 0.0, 0.0, 1.0), p, True
     E, unit = rotation(q[at], q[at + 1], q[at + 2], q[at + 3])
-    return E, p, unit
+    return E, p, unit and 0.0 * p[0] + 0.0 * p[1] + 0.0 * p[2] == 0.0
 
 
 @step

@@ -1,9 +1,9 @@
-"""The Fixman partition of a serial chain of rigid bodies, joints of any kind.
+"""The Fixman partition of a serial chain of rigid bodies, joints of any kind (theory.md, 6).
 
 The relative twist of joint i, (ω, v), is taken at the origin of body i's frame and in its axes, so
-that soft rates are some of its components: the basis of theory.md section 8 is six unit vectors,
-but for a pitch.  With I about the mass centre, c that centre, r from there to the origin of the
-next joint's frame and R its rotation, a body at rest answers wrenches by three constant blocks:
+that soft rates are some of its components: the basis is six unit vectors, but for a pitch.  With I
+about the mass centre, c that centre, r from there to the origin of the next joint's frame and R its
+rotation, a body at rest answers wrenches by three constant blocks:
 
     A = [[I⁻¹, −I⁻¹[c]], [[c]I⁻¹, 1/m − [c]I⁻¹[c]]]                    origin ← origin
     K = [[I⁻¹, I⁻¹[r]], [[c]I⁻¹, 1/m + [c]I⁻¹[r]]] diag(R, R)          origin ← next joint
@@ -23,7 +23,9 @@ With s the accelerations of the bodies cut loose, y = s + S_a τ, v̇ the accele
 joint's frame and u the wrench [λ; τ] of that joint, in it, two sweeps are
 
     v̇ += K_aᵀ τ − K_hᵀ S_hh⁻¹ y_h                                          outwards     (4)
-    λ = S_hh⁻¹ (K_h u − y_h),  θ̈ = y_a + S_ah λ − K_a u,  u ← 𝒥ᵀ [λ; τ]    inwards      (5) (6) (7)
+    λ = S_hh⁻¹ (K_h u − y_h)                                               inwards      (5)
+    θ̈ = y_a + S_ah λ − K_a u                                                            (6)
+    u ← 𝒥ᵀ [λ; τ]                                                                       (7)
 
 Armature J of a rate is Fixman's too: a rotor is one more body, of mobility 1/J.  Its angle becomes
 the soft coordinate, and that it is the joint's a further hard row, in which 1/J is added to the
@@ -36,29 +38,30 @@ vectors; the columns are named below.
 from __future__ import annotations
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fixman.kernels import jit, plain
 from fixman.kernels.algebra import triples as mat
-from fixman.kernels.algebra.vectors import fused_cross, minus, plus, scaled
-from fixman.kernels.compiler.lanes import LANES, eight, lane, load, part, store, take
+from fixman.kernels.algebra.vectors import fused_cross, fused_dot, minus, plus, scaled
+from fixman.kernels.compiler.lanes import LANES, eight, lane, load, store, take
 from fixman.kernels.compiler.steps import step
 from fixman.kernels.factors.sparse import times as multiplied
 from fixman.kernels.rigid import joints as joint
 
 # Columns of a body's row: the three blocks, of which the numbers of rows are given, since each row
-# takes a register of eight (element (i, j) of A is at 8 (A + i) + j), then constants for velocities
-# and loads: I⁻¹, I, R, c, r, 1/m, the rotation of the body's own joint frame, of which only the
-# first is used, and the kind and pitch of the joint.
+# takes a register of eight, see `at`; then constants for velocities and loads: I⁻¹, I, R, c, r,
+# 1/m, the rotation of the body's own joint frame, of which only the first is used, and the kind and
+# pitch of the joint.
 A, K, C, INVERSE, INERTIA, ROTATION, CENTRE, LEVER, LIGHT = 0, 6, 12, 144, 153, 162, 171, 174, 177
 BASE, KIND, PITCH = 178, 187, 188
 # Six rows, hard ones, then those with a rotor, then soft ones; how many are not soft; their 1/J.
-ROWS, HELD, GEAR = 189, 195, 196
+ROWS, NOT_SOFT, GEAR = 189, 195, 196
 TABLE = 202
-# Columns of a joint, blocks as above: S before elimination, D Lᵀ of its hard rows, D⁻¹ L⁻¹ K, E, p,
-# pitch; then L⁻¹y over the pivots and the soft part of y; y of rows with a rotor.
-S, U, W, TURN, PLACE, SCREW, Y, LOOSE = 0, 6, 12, 144, 153, 156, 157, 163
+# Columns of a joint, blocks as above: S before elimination, U of its hard rows, W; E, p and pitch
+# of 𝒥; L⁻¹y over the pivots and the soft part of y; y of rows with a rotor.
+S, U, W, TURN, WAY, SCREW, Y, Y_ROTOR = 0, 6, 12, 144, 153, 156, 157, 163
 WORK = 169
 
 # Rows are ωx, ωy, ωz, vx, vy and vz − pitch ωz, which is 0 where S θ̇ is all of the twist: hard rows
@@ -75,67 +78,68 @@ ORDER = np.array(
 LEAST = 1e-7
 
 
+class Room(NamedTuple):
+    """Memory for the joint that a sweep is at."""
+
+    mobility: Any  # Ĉ
+    half: Any  # 𝒥 Ĉ
+    ahead: Any  # v̇ of (4): the λ beyond are not yet at work
+    y: Any
+    u: Any
+    pushes: Any  # [λ; τ]
+    order: Any  # of its rows, see ROWS
+
+
+@jit
+def room_for():
+    return Room(
+        np.empty(48), np.empty(64), np.empty(6), np.empty(6), np.empty(6), np.empty(6),
+        np.empty(6, np.int64),
+    )  # fmt: skip
+
+
+@step
+def at(block, i, j):
+    """Where element (i, j) of a block is."""
+    return 8 * (block + i) + j
+
+
+@step
+def row_of(x, k):
+    """Row of a block."""
+    return tuple(x[at(k, 0, j)] for j in range(6))
+
+
 @plain
 def ordered(row, order):
     """Write the six rows of a joint in their order; how many of them are not soft."""
     for k in range(6):
         order[k] = int(row[ROWS + k])
-    return int(row[HELD])
-
-
-@step
-def keep(f, E, p, pitch):
-    """Where the coordinates of a joint have moved the body's frame."""
-    mat.store_all(f, TURN, E)
-    mat.store_all(f, PLACE, p)
-    f[SCREW] = pitch
+    return int(row[NOT_SOFT])
 
 
 @step
 def carried(f, twist):
     """𝒥 of a twist in the joint frame: Eᵀ ω and Eᵀ (v + ω × p), in rows of the joint."""
     E, w = mat.matrix(f, TURN), twist[:3]
-    v = mat.back(E, plus(twist[3:], fused_cross(w, mat.constants(f, PLACE))))
+    v = mat.back(E, plus(twist[3:], fused_cross(w, mat.constants(f, WAY))))
     w = mat.back(E, w)
     return (*w, v[0], v[1], v[2] - f[SCREW] * w[2])
 
 
 @step
-def carried_both(f, block, half, zero):
-    """𝒥 B 𝒥ᵀ of a symmetric block, by rows: 𝒥 on its columns, then on those of the transposed."""
-    mat.store_all(half, 0, carried(f, tuple(load(block, k, zero) for k in range(6))))
-    return carried(f, tuple(take(half, k, LANES, zero) for k in range(6)))
-
-
-@step
-def wrench_of(f, a):
+def wrench_of(f, x):
     """Moment and force in the body's axes, of what works with the rows of its joint."""
-    return (a[0], a[1], a[2] - f[SCREW] * a[5]), mat.constants(a, 3)
+    return (x[0], x[1], x[2] - f[SCREW] * x[5]), mat.constants(x, 3)
 
 
 @step
-def carry_wrench(f, a, b):
-    """b = 𝒥ᵀ a: moment and force in the joint frame."""
-    E, (moment, force) = mat.matrix(f, TURN), wrench_of(f, a)
+def carry_wrench(f, x, u):
+    """u = 𝒥ᵀ x: moment and force in the joint frame."""
+    E, (moment, force) = mat.matrix(f, TURN), wrench_of(f, x)
     force = mat.times(E, force)
-    moment = plus(mat.times(E, moment), fused_cross(mat.constants(f, PLACE), force))
-    mat.store_all(b, 0, (*moment, *force))
-
-
-@step
-def spread_by(C, p):
-    """Trace of the linear block of C about a point at p, less that about the joint frame's."""
-    cross = p[2] * (C[25] - C[32]) + p[1] * (C[40] - C[26]) + p[0] * (C[34] - C[41])
-    xx, yy, zz = p[0] * p[0], p[1] * p[1], p[2] * p[2]
-    square = (yy + zz) * C[0] + (zz + xx) * C[9] + (xx + yy) * C[18]
-    mixed = p[0] * p[1] * C[1] + p[0] * p[2] * C[2] + p[1] * p[2] * C[10]
-    return 2.0 * cross + square - 2.0 * mixed
-
-
-@step
-def row_of(x, k):
-    """Row of a block."""
-    return tuple(x[LANES * k + j] for j in range(6))
+    moment = plus(mat.times(E, moment), fused_cross(mat.constants(f, WAY), force))
+    mat.store_all(u, 0, (*moment, *force))
 
 
 @step
@@ -151,12 +155,28 @@ def take_row(f, to, share, row):
     store(f, to, load(f, to, row) - share * row)
 
 
+# --- the factor: (1), (2), (3) --------------------------------------------------------------------
+
+
 @step
-def put_sums(f, row, both):
+def begin(f, row, mobility, half, zero):
+    """S (1), and what U, W and Ĉ begin as: S, K and C."""
+    # 𝒥 on the columns of Ĉ, then on those of the transposed
+    mat.store_all(half, 0, carried(f, tuple(load(mobility, k, zero) for k in range(6))))
+    both = carried(f, tuple(take(half, k, LANES, zero) for k in range(6)))
     for k in range(6):
         total = load(row, A + k, both[k]) + both[k]
         store(f, S + k, total)
         store(f, U + k, total)
+        store(f, W + k, load(row, K + k, zero))
+        store(mobility, k, load(row, C + k, zero))
+
+
+@step
+def traces(row, block):
+    """Traces of the angular and of the linear part of a block."""
+    x = [row[at(block, k, k)] for k in range(6)]
+    return x[0] + x[1] + x[2], x[3] + x[4] + x[5]
 
 
 @plain
@@ -165,54 +185,43 @@ def factor_frame(table, q, work, room):
 
     A pivot is lost where less than `LEAST` of the blocks it came from is left in it.
     """
-    mobility, half, _, _, order = room  # Ĉ, 𝒥 Ĉ
+    mobility, half, order = room.mobility, room.half, room.order
     zero = eight(0.0)
     for k in range(6):
         store(mobility, k, zero)
-    product = 1.0
-    total = 0.0
-    at = 0
+    product, total, first = 1.0, 0.0, 0
     for i in range(table.shape[0]):
-        row = table[i]
-        f = work[i]
-        kind = int(row[KIND])
-        hard = ordered(row, order)
-        E, p, usable = joint.joint_motion(kind, row[PITCH], q, at)
+        row, f = table[i], work[i]
+        kind, hard = int(row[KIND]), ordered(row, order)
+        E, p, usable = joint.joint_motion(kind, row[PITCH], q, first)
         if not usable:
             return 0.0, i
-        keep(f, E, p, row[PITCH])
-        scale = scale_v = 0.0
-        for j in range(3):
-            scale += row[8 * A + 9 * j] + (table[i - 1, 8 * C + 9 * j] if i > 0 else 0.0)
-            scale_v += row[8 * A + 9 * j + 27] + (
-                table[i - 1, 8 * C + 9 * j + 27] if i > 0 else 0.0
-            )
-        if i > 0:  # the trace of 𝒥 C 𝒥ᵀ
-            scale_v += spread_by(part(table[i - 1], C, 6, zero), p)
-        # (1); U begins as S
-        both = carried_both(f, mobility, half, zero)
-        put_sums(f, row, both)
-        for k in range(6):
-            store(f, W + k, load(row, K + k, zero))
-            store(mobility, k, load(row, C + k, zero))
-        # (2) Hard rows one by one, of U and of W, and (3)
-        for a in range(hard):
+        mat.store_all(f, TURN, (*E, *p, row[PITCH]))
+        size_ω, size_v = traces(row, A)
+        if i > 0:
+            ω, v = traces(table[i - 1], C)
+            size_ω, size_v = size_ω + ω, size_v + v + fused_dot(p, p) * ω
+        begin(f, row, mobility, half, zero)
+        for a in range(hard):  # one by one: (2) of U and of W, and (3)
             r = order[a]
-            d = f[8 * U + 9 * r] + row[GEAR + a]
-            if not d > LEAST * (scale if r < 3 else scale_v) or d == math.inf:
+            d = f[at(U, r, r)] + row[GEAR + a]
+            if not d > LEAST * (size_ω if r < 3 else size_v) or d == math.inf:
                 return 0.0, i
             product, total = multiplied(product, d, total)
             inverse, own, felt = 1.0 / d, load(f, U + r, zero), load(f, W + r, zero)
             for b in range(a + 1, hard):  # from one triangle alone: rounding differs in the other
-                share = f[8 * (U + r) + order[b]] * inverse
+                share = f[at(U, r, order[b])] * inverse
                 take_row(f, U + order[b], share, own)
                 take_row(f, W + order[b], share, felt)
             for j in range(6):
                 take_row(mobility, j, lane(felt, j) * inverse, felt)
-            f[8 * U + 9 * r] = d
+            f[at(U, r, r)] = d
             store(f, W + r, felt * inverse)
-        at += joint.POSITIONS[kind]
+        first += joint.POSITIONS[kind]
     return total + math.log(product), -1
+
+
+# --- outwards: (4) --------------------------------------------------------------------------------
 
 
 @step
@@ -223,12 +232,13 @@ def pushed(c, light, wrenches, k):
 
 
 @step
-def alone(body, w, push):
+def alone(row, w, push):
     """The body cut loose: ε, accelerations of its origin and of the next joint, and ω there.
 
-    Results for the next joint are in its axes.  ``body``: R, I⁻¹, I, c, r.
+    Results for the next joint are in its axes.
     """
-    R, inverse, inertia, c, r = body
+    R, c, r = mat.matrix(row, ROTATION), mat.constants(row, CENTRE), mat.constants(row, LEVER)
+    inverse, inertia = mat.upper(mat.matrix(row, INVERSE)), mat.upper(mat.matrix(row, INERTIA))
     m, f = push
     e = mat.times_symmetric(inverse, plus(fused_cross(mat.times_symmetric(inertia, w), w), m))
     # Σ = ω ωᵀ − ω², so that ω × (ω × a) = Σ a
@@ -247,15 +257,12 @@ def right_side(row, f, ahead, y, before, twist, push):
     and what velocities add.
     """
     turn, slide = twist
-    centripetal = fused_cross(before, fused_cross(before, mat.constants(f, PLACE)))
+    centripetal = fused_cross(before, fused_cross(before, mat.constants(f, WAY)))
     mat.store_all(ahead, 3, plus(mat.constants(ahead, 3), centripetal))
     mat.store_all(y, 0, carried(f, mat.constants6(ahead, 0)))
-    inverse, inertia = mat.upper(mat.matrix(row, INVERSE)), mat.upper(mat.matrix(row, INERTIA))
-    c, r = mat.constants(row, CENTRE), mat.constants(row, LEVER)
-    body = mat.matrix(row, ROTATION), inverse, inertia, c, r
     omega = mat.back(mat.matrix(f, TURN), before)
     h, both, omega = fused_cross(omega, turn), plus(omega, plus(omega, turn)), plus(omega, turn)
-    e, a, turning, moving, last = alone(body, omega, push)
+    e, a, turning, moving, last = alone(row, omega, push)
     mat.store_all(y, 0, minus(e, plus(mat.constants(y, 0), h)))
     mat.store_all(y, 3, minus(a, plus(mat.constants(y, 3), fused_cross(both, slide))))
     y[5] = y[5] - f[SCREW] * (e[2] - h[2])
@@ -269,39 +276,39 @@ def eliminate(table, qd, tau, gravity, wrenches, work, room):
 
     ``wrenches`` (6 n) may be empty.
     """
-    _, _, ahead, y, order = room  # v̇ of (4): the λ beyond are not yet at work
+    ahead, y, order = room.ahead, room.y, room.order
     zero = (0.0, 0.0, 0.0)
     before = zero  # ω of the body before, in the joint frame's axes
     mat.store_all(ahead, 0, zero)
     mat.store_all(ahead, 3, scaled(-1.0, mat.back(mat.matrix(table[0], BASE), gravity)))
-    at = 0
+    first = 0
     for i in range(table.shape[0]):
-        row = table[i]
-        f = work[i]
-        kind = int(row[KIND])
-        hard = ordered(row, order)
-        turn, slide = joint.joint_twist(kind, row[PITCH], qd, at)
+        row, f = table[i], work[i]
+        kind, hard = int(row[KIND]), ordered(row, order)
+        twist = joint.joint_twist(kind, row[PITCH], qd, first)
         push = (zero, zero)
         if wrenches.size:
             push = pushed(mat.constants(row, CENTRE), row[LIGHT], wrenches, 6 * i)
-        before = right_side(row, f, ahead, y, before, (turn, slide), push)
-        # y and (4): torques, then y_h, by L⁻¹.
-        for s in range(hard, 6):
-            torque = tau[at + joint.WHERE[kind, order[s]]]
+        before = right_side(row, f, ahead, y, before, twist, push)
+        for s in range(hard, 6):  # y and (4): torques
+            torque = tau[first + joint.WHERE[kind, order[s]]]
             take_off(y, -torque, row_of(f, S + order[s]))
             take_off(ahead, -torque, row_of(row, K + order[s]))
         for s in range(hard, 6):
             f[Y + s] = y[order[s]]
         for a in range(HARD[kind], hard):
-            f[LOOSE + a] = y[order[a]]
-            y[order[a]] -= row[GEAR + a] * tau[at + joint.WHERE[kind, order[a]]]
-        for a in range(hard):
+            f[Y_ROTOR + a] = y[order[a]]
+            y[order[a]] -= row[GEAR + a] * tau[first + joint.WHERE[kind, order[a]]]
+        for a in range(hard):  # (4): y_h, by L⁻¹
             d = y[order[a]]
             for t in range(a):
-                d -= f[8 * (U + order[t]) + order[a]] * f[Y + t]
+                d -= f[at(U, order[t], order[a])] * f[Y + t]
             take_off(ahead, d, row_of(f, W + order[a]))
-            f[Y + a] = d / f[8 * U + 9 * order[a]]
-        at += 6 - HARD[kind]
+            f[Y + a] = d / f[at(U, order[a], order[a])]
+        first += 6 - HARD[kind]
+
+
+# --- inwards: (5), (6), (7) -----------------------------------------------------------------------
 
 
 @step
@@ -315,47 +322,42 @@ def substitute(table, tau, work, room, qdd, forces):
 
     ``forces`` (n, 6), force before moment, may be empty.
     """
-    _, _, u, w, order = room  # wrench of the next joint in its frame, taken from the body
+    u, pushes, order = room.u, room.pushes, room.order
     for k in range(6):
         u[k] = 0.0
     check = 0.0
-    at = qdd.size
+    first = qdd.size
     for i in range(table.shape[0] - 1, -1, -1):
-        row = table[i]
-        f = work[i]
-        kind = int(row[KIND])
-        hard = ordered(row, order)
-        at -= 6 - HARD[kind]
-        for a in range(hard - 1, -1, -1):
+        row, f = table[i], work[i]
+        kind, hard = int(row[KIND]), ordered(row, order)
+        first -= 6 - HARD[kind]
+        for a in range(hard - 1, -1, -1):  # (5), by L⁻ᵀ
             r, d = order[a], 0.0
             for t in range(a + 1, hard):
-                d += f[8 * (U + r) + order[t]] * w[order[t]]
-            w[r] = along(row_of(f, W + r), u) - f[Y + a] - d / f[8 * U + 9 * r]  # (5), by L⁻ᵀ
-        for s in range(HARD[kind], 6):
+                d += f[at(U, r, order[t])] * pushes[order[t]]
+            pushes[r] = along(row_of(f, W + r), u) - f[Y + a] - d / f[at(U, r, r)]
+        for s in range(HARD[kind], 6):  # (6)
             r = order[s]
-            to = at + joint.WHERE[kind, r]
-            d = f[LOOSE + s] if s < hard else f[Y + s]
+            torque = tau[first + joint.WHERE[kind, r]]
+            d = f[Y_ROTOR + s] if s < hard else f[Y + s]
             for a in range(hard):
-                d += f[8 * (S + r) + order[a]] * w[order[a]]
-            d -= along(row_of(row, K + r), u)  # (6)
+                d += f[at(S, r, order[a])] * pushes[order[a]]
+            d -= along(row_of(row, K + r), u)
             # The rotor's motion and the body's are the same: the one with less rounding.
-            if s < hard and row[GEAR + s] < f[8 * S + 9 * r]:
-                d = row[GEAR + s] * (tau[to] - w[r])
-            qdd[to] = d
+            if s < hard and row[GEAR + s] < f[at(S, r, r)]:
+                d = row[GEAR + s] * (torque - pushes[r])
+            qdd[first + joint.WHERE[kind, r]] = d
             check += 0.0 * d
         for s in range(hard, 6):
-            w[order[s]] = tau[at + joint.WHERE[kind, order[s]]]
+            pushes[order[s]] = tau[first + joint.WHERE[kind, order[s]]]
         if forces.size:
-            moment, force = wrench_of(f, w)
+            moment, force = wrench_of(f, pushes)
             mat.put_entries(forces, i, 0, (*force, *moment))
-        carry_wrench(f, w, u)  # (7)
+        carry_wrench(f, pushes, u)  # (7)
     return check == 0.0
 
 
-@jit
-def room_for():
-    """Memory of a body: two blocks, two rows, and the order of its rows."""
-    return np.empty(48), np.empty(64), np.empty(6), np.empty(6), np.empty(6, np.int64)
+# --- drivers --------------------------------------------------------------------------------------
 
 
 @jit

@@ -1,9 +1,9 @@
 """Moves of parts of a chain in Monte Carlo, each tried and accepted or refused in O(n).
 
-A move turns beads about a point, about the line through two others, or shifts all of them.  Neither
-changes any hard coordinate q_b nor, as a map of all positions, volume: where the turned beads are
-moves as a rotation that depends on the others alone.  So moves leave Π δ(q_b − b) dx alone, which
-is the stiff measure, and the weight is e^(−U/kT), in the rigid ensemble √det H^bb e^(−U/kT).
+A move turns beads about a point, about the line through two others, or shifts all of them.  It
+changes no hard coordinate q_b, nor volume as a map of all positions, since the rotation depends on
+the other beads alone.  So Π δ(q_b − b) dx, the stiff measure, stays, and the weight is e^(−U/kT),
+in the rigid ensemble √det H^bb e^(−U/kT).
 
 Points are the beads, behind those of a fixed base, which do not move (see `hard`).
 """
@@ -20,7 +20,7 @@ from fixman.kernels.chain import hard
 from fixman.kernels.compiler.lanes import exact_call, exact_kernel, memory
 from fixman.kernels.factors import sparse
 from fixman.kernels.potentials.forces import add_forces, potential_energy
-from fixman.kernels.sampling.pivots import spin, turn, uniform
+from fixman.kernels.sampling.pivots import rotated, spin, turn, uniform
 
 POINT, LINE, RING, SHIFT = range(4)
 OUTSIDE = -1  # instead of a bead
@@ -31,8 +31,7 @@ class Moves(NamedTuple):
 
     order (n,) : beads so that those on one side of a joint stand in a row
     kinds (M,) : of each move
-    spans (M, 2) : of `POINT` and `LINE` the first place in ``order`` and the end of what turns; of
-        `RING` the same in ``rings``
+    spans (M, 2) : from where to where in ``order`` beads turn; of `RING` in ``rings``
     axes (M, 2) : the points of a line, of `POINT` the second
     rings : places in ``order`` of the beads round each ring, `OUTSIDE` for the base point
     front : coordinates of the points before the beads
@@ -93,20 +92,15 @@ def turned(moves, part, q, X, Y, dim):
     """Fill Y with X after a turn."""
     first, end, point = part
     front = moves.front.size // dim
-    a, b, c, d = q
-    xx, xy, xz = a * a + b * b - c * c - d * d, 2.0 * (b * c - a * d), 2.0 * (b * d + a * c)
-    yx, yy, yz = 2.0 * (b * c + a * d), a * a - b * b + c * c - d * d, 2.0 * (c * d - a * b)
-    zx, zy, zz = 2.0 * (b * d - a * c), 2.0 * (c * d + a * b), a * a - b * b - c * c + d * d
     for k in range(X.size):
         Y[k] = X[k]
-    x0, y0, z0 = X[dim * point], X[dim * point + 1], X[dim * point + 2] if dim == 3 else 0.0
+    x, y, z = X[dim * point], X[dim * point + 1], X[dim * point + 2] if dim == 3 else 0.0
     for place in range(first, end):
         k = dim * (front + moves.order[place])
-        x, y, z = X[k] - x0, X[k + 1] - y0, X[k + 2] - z0 if dim == 3 else 0.0
-        Y[k] = x0 + (xx * x + xy * y + xz * z)
-        Y[k + 1] = y0 + (yx * x + yy * y + yz * z)
+        v = rotated(q, (X[k] - x, X[k + 1] - y, X[k + 2] - z if dim == 3 else 0.0))
+        Y[k], Y[k + 1] = x + v[0], y + v[1]
         if dim == 3:
-            Y[k + 2] = z0 + (zx * x + zy * y + zz * z)
+            Y[k + 2] = z + v[2]
 
 
 @exact_call
@@ -127,7 +121,6 @@ def log_weight(X, F, system, tables, kT, space, work):
 
 @exact_call
 def block_of(system):
-    """Memory for H^bb; without a system, for no weight that needs it."""
     if system is not None:
         return hard.block(system, memory(hard_units(system), 0.0), 0, 0.0)
     return None
@@ -142,10 +135,9 @@ def hard_units(system):
 def advance(x, random, tally, system, tables, moves, kT, sweeps, replicas):
     """Do so many sweeps, each of as many moves as there are, on some replicas, in place.
 
-    Returns the first replica that had no weight to begin with, or −1.
-
-    ``x (R, n, dim)``, ``random`` flat, ``tally (R, 3)``; ``system`` is None where the ensemble is
-    stiff, ``tables`` where there is no potential.  A sweep begins with the weight found anew.
+    Returns the first replica that had no weight to begin with, or −1.  ``x (R, n, dim)``,
+    ``random`` flat, ``tally (R, 3)``; ``system`` is None where the ensemble is stiff, ``tables``
+    where there is no potential.  A sweep begins with the weight found anew.
     """
     n, dim = x.shape[1], x.shape[2]
     fixed = moves.front.size

@@ -5,12 +5,9 @@ With the pivots of H^bb from both ends (see `tridiagonal`), w + e from behind an
 
     det H^bb ∝ (w + e) (w + r) − w² c² = w (e + r) + e r + w² s²
 
-in the sine of the bend at a joint: nothing cancels.  Those from ahead do not feel what happens
-behind; those from behind are made on the way, one division a joint.  The bonds ahead are not turned
-before the sweep gets to them: it carries the product of all rotations along.  Sweeps begin with
-positions and end with them, in turns from either end, so that nothing is lost between two calls.
-
-The random rotations of ``turn`` serve `crankshafts` too.
+in the sine of the bend at a joint: nothing cancels.  Those from behind are made on the way, one
+division a joint.  The bonds ahead are turned when the sweep gets to them, by the product of all
+rotations.  Sweeps begin and end with positions, in turns from either end.
 """
 
 from __future__ import annotations
@@ -29,14 +26,14 @@ from fixman.kernels.factors.tridiagonal import onward
 
 @jit
 def uniform(words):
-    """Return a number in [0, 1) and the stream after it."""
+    """Return a number in [0, 1), and the stream."""
     bits, a, b, c, d = following(words[0], words[1], words[2], words[3])
     return fraction(bits), (a, b, c, d)
 
 
 @jit
 def spin(words, width):
-    """Cosine and sine of half an angle, uniform from −width to width, and the stream after it."""
+    """Cosine and sine of half an angle, uniform from −width to width, and the stream."""
     f, words = uniform(words)
     half = width * (f - 0.5)
     return math.cos(half), math.sin(half), words
@@ -44,10 +41,10 @@ def spin(words, width):
 
 @jit
 def turn(words, width, dim):
-    """Return a random rotation by ``width`` ≤ π at most, and the stream after it.
+    """Return a random rotation by ``width`` ≤ π at most, uniform among these, and the stream.
 
-    Uniform among those in the sense of the group: a quaternion on a cap of the sphere, its real
-    part 1 − t with density √(1 − (1 − t)²), its axis by Marsaglia's method (1972).
+    A quaternion on a cap of the sphere: its real part 1 − t has the density √(1 − (1 − t)²), its
+    axis is Marsaglia's (1972).
     """
     if dim == 2:
         c, s, words = spin(words, width)
@@ -103,11 +100,10 @@ def square_sine(u, v):
 
 @jit
 def sweep(words, units, w, rest, width, options):
-    """Try one pivot at every joint; how many were accepted, and the stream after them.
+    """Try one pivot at every joint, and turn all; how many were accepted, and the stream.
 
     ``units (N, 3)`` are the directions of the bonds, ``w (N + 1,)`` inverse masses of the joints;
-    ``rest (N,)`` becomes e, so that ln det H^bb = Σ ln (w_{k+1} + e_k); ``options`` are the
-    dimension and whether the ensemble is rigid.  The first bond, and all with it, is turned too.
+    ``rest (N,)`` becomes e; ``options`` are the dimension and whether the ensemble is rigid.
     """
     dim, rigid = options
     last = units.shape[0] - 1

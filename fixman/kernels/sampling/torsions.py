@@ -6,10 +6,9 @@ only (theory.md section 4), and that of a chain of bodies is, from whichever of 
     det M = det I_root Π_i s_iᵀ I_i s_i ,   I_i = m_i + I_j − I_j s_j s_jᵀ I_j / (s_jᵀ I_j s_j)
 
 with the inertias I_i, 6 × 6, of what follows joint i, and j the next joint (articulated bodies,
-Featherstone 1983).  The root at joint k is the pair of beads k and k + 1 on its axis.  A turn about
-that changes neither side but only how they are turned to each other, which is in det I_root.
-Inertias ahead are found from the end before the sweep, in the directions that they had then; those
-behind are made on the way.  Torsions are joints k = 1, …, n − 3.
+Featherstone 1983).  The root at joint k = 1, …, n − 3 is the pair of beads k and k + 1 on its axis:
+a turn changes det I_root alone.  Inertias ahead are found from the end before the sweep, in the
+directions that they had then; those behind are made on the way.
 
 Inertias belong to a twist (ω, v) of the point on the axis that they are about, bead k.
 """
@@ -27,7 +26,7 @@ from fixman.kernels.sampling.pivots import product, read, rotated, spin, uniform
 
 @jit
 def add_point(inertia, mass, d):
-    """Add a mass at d from the point that the inertia is about."""
+    """Add a mass at d from the point of an inertia."""
     square = d[0] * d[0] + d[1] * d[1] + d[2] * d[2]
     for a in range(3):
         b, c = (a + 1) % 3, (a + 2) % 3
@@ -43,7 +42,7 @@ def add_point(inertia, mass, d):
 
 @jit
 def shift(inertia, t):
-    """Make an inertia one about another point, t from the one before."""
+    """Move the point of an inertia by t."""
     for k in range(6):
         x, y, z = inertia[k, 3], inertia[k, 4], inertia[k, 5]
         inertia[k, 0] += y * t[2] - z * t[1]
@@ -72,7 +71,6 @@ def release(inertia, u):
 
 @jit
 def add_rotated(inertia, q, other):
-    """Add an inertia turned by q."""
     R = np.empty((3, 3))
     half = np.empty((3, 3))
     for k in range(3):
@@ -140,7 +138,7 @@ def root_of(behind, q, ahead, masses, b):
 
 @jit
 def sweep(words, units, lengths, m, space, width):
-    """Try one turn at every torsion; how many were accepted, and the stream after them.
+    """Try one turn at every torsion; how many were accepted, and the stream.
 
     ``units (N, 3)`` are the directions of the bonds, ``m (N + 1,)`` the masses of the beads.
     ``space`` is room for inertias ahead (N, 6, 6) and a number each, or None in the stiff ensemble.

@@ -8,13 +8,12 @@ inverse mass w,
 
 u its own bond: 1/a is the inertia along u of all that hangs on it.  A leaf has K = w.  The bonds
 that end in a bead contribute the determinant of the matrix with w + a_j on its diagonal and
-w u_i·u_j beside it: that is w + a for one, and at most the product of the diagonal for several.
+w u_i·u_j beside it: at most the product of the diagonal.  Where one bond follows another, a is the
+e of `tridiagonal`.
 
 A bond is drawn isotropically and kept with the probability that the transfer operator gives to its
 pivot.  At a branch point a factor of that probability is the root of the determinant over the
 product of its diagonal, and where it is refused all that hangs on the bead is drawn anew.
-
-Where one bond follows another, a is the e of `tridiagonal`.
 """
 
 from __future__ import annotations
@@ -29,13 +28,12 @@ from fixman.kernels.factors.tridiagonal import onward
 
 @exact_step
 def twice(bits):
-    """Return a number in [−1, 1)."""
     return 2.0 * fraction(bits) - 1.0
 
 
 @exact
 def direction(a, b, c, d, dim):
-    """Return a random direction (Marsaglia 1972), and the stream after it."""
+    """Return a random direction (Marsaglia 1972), and the stream."""
     z = 1.0
     while not 0.0 < z < 1.0:
         bits, a, b, c, d = following(a, b, c, d)

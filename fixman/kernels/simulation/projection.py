@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-from fixman.kernels.chain.hard import place, read
+from fixman.kernels.chain.hard import read_points, read_states
 from fixman.kernels.compiler.lanes import exact, exact_arrays, exact_kernel
 from fixman.kernels.simulation.constraints import OFTEN, factor, hold, project, room
 from fixman.kernels.simulation.general_steps import rounding
@@ -136,7 +136,7 @@ def project_frames(x0, v0, system, masses, targets, shortest, x, v):
     front = masses.size - size
     for frame in range(frames):
         space = room(system, targets[frame], 0.0)
-        place(x0, frame * size, 0, size, start, axes, 0.0)
+        read_points(x0, frame * size, 0, size, start, axes, 0.0)
         copy(start, X, 0.0)
         found = onto_manifold(system, space, shortest[frame], X, work[1], work[4])
         if found:
@@ -148,7 +148,7 @@ def project_frames(x0, v0, system, masses, targets, shortest, x, v):
         if v.size:
             for k in range(front):
                 start[k] = 0.0
-            read(v0, frame * size, 0, size, start, 0.0)
+            read_states(v0, frame * size, 0, size, start, 0.0)
             project(system, space, start, X, 0.0)
             for k in range(size):
                 v[frame * size + k] = start[front + k]
