@@ -486,7 +486,7 @@ def vector(value: ArrayLike, name: str) -> Array:
     array = arrays.real(value, (3,), name)
     if array.ndim != 1:
         raise ValueError(f"{name} must have shape (3,), got {array.shape}")
-    if not math.isfinite(array.dot(array)):  # quicker than what follows
+    if not math.isfinite(sum(array.tolist())):  # quicker than what follows
         arrays.require_finite(array, (3,), name, "component")
     return array
 
