@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from fixman.rigid.joints import passive_forces
 from fixman.rigid.kinematics import LOST
 from fixman.rigid.model import falling, workspace
 
-AT_REST = np.zeros(3)  # gravity
+REST = np.zeros(3)  # gravity
 
 # --- arguments --------------------------------------------------------------------------------
 
@@ -81,7 +82,6 @@ def loaded(
     """Coordinates, rates and forces with the same batch axes, and loads as `answers` takes them."""
     x, v, f = arguments(linkage, **state)
     g = falling(gravity)
-    _arrays.require_finite(g, (3,), "gravity", "component")
     if wrenches is None:
         return x, v, f, np.array(g)
     W = _arrays.real(wrenches, (linkage.n, 6), "wrenches")
@@ -100,11 +100,7 @@ def loaded(
 
 
 def answers(
-    linkage: Linkage,
-    task: int,
-    state: tuple[Array, ...],
-    loads: Array = AT_REST,
-    limit: float = np.inf,
+    linkage: Linkage, task: int, state: tuple[Array, ...], loads: Array = REST, limit: float = inf
 ) -> tuple[Array, Array]:
     """Run `kernel.states` on q, q̇, τ with the same batch axes: (..., nv) and (..., numbers).
 

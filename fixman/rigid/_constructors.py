@@ -53,7 +53,7 @@ class Constructors:
 
         ``joints`` are the kinds to draw from; with ``free_base`` the first is a floating base.
         """
-        n = _size(n)
+        n = arrays.positive_int(n, "n", BYTES)
         rng = arrays.generator(rng)
         choice = named(joints)
         if not choice:
@@ -146,7 +146,7 @@ class Constructors:
 
         With ``free_base`` the first link floats instead of turning about z.
         """
-        n = _size(n)
+        n = arrays.positive_int(n, "n", BYTES)
         length, mass = arrays.positive(length, "length"), arrays.positive(mass, "mass")
         radius = arrays.positive(radius, "radius")
         first = "free" if arrays.flag(free_base, "free_base") else "revolute"
@@ -187,7 +187,7 @@ class Constructors:
         free_base : bool
             Whether the rod floats.  If not, the base holds its first half piece.
         """
-        n, floats = _size(n), arrays.flag(free_base, "free_base")
+        n, floats = arrays.positive_int(n, "n", BYTES), arrays.flag(free_base, "free_base")
         numbers = {"E": E, "G": G, "radius": radius, "length": length, "density": density}
         E, G, radius, length, density = (arrays.positive(v, name) for name, v in numbers.items())
         pieces = n - 1 if floats else n
@@ -205,10 +205,6 @@ class Constructors:
         shift[0, 0] = edges[0]
         eye = np.tile(np.eye(3), (n, 1, 1))
         return cls(joints, eye, shift, *bodies, stiffness=stiffness.reshape(-1))
-
-
-def _size(n: int) -> int:
-    return arrays.positive_int(n, "n", BYTES)
 
 
 def _cylinders(lengths: Array, mass: float, radius: float) -> tuple[Array, ...]:

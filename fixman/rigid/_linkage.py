@@ -59,7 +59,6 @@ class End:
             arrays.whole(self.body, "body, unless it is None for the base,", 0)
         point = model.vector(self.point, "point")
         axes = arrays.real(self.axes, (3, 3), "axes")
-        arrays.require_finite(point, (3,), "point", "component")
         arrays.require_finite(axes, (3, 3), "axes", "row")
         defect = np.inf if axes.ndim > 2 else np.abs(axes.T @ axes - np.eye(3)).max()
         if defect >= ROUNDED or np.linalg.det(axes) <= 0:

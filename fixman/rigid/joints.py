@@ -10,6 +10,7 @@ stiffnesses too.  The shorter way changes at half a turn from ``rest``, where th
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -48,16 +49,9 @@ def elastic_energy(arm: SerialChain, q: ArrayLike) -> Array:
     return given.finite(out, "elastic energy")[()]
 
 
-def driven(
-    arm: SerialChain,
-    q: ArrayLike,
-    qd: ArrayLike,
-    tau: ArrayLike,
-    gravity: ArrayLike,
-    wrenches: ArrayLike | None,
-) -> Given:
-    """Coerce the arguments of forward dynamics; ``last`` is τ and the passive forces."""
-    given = model.gate(arm, q, qd, tau, gravity, wrenches)
+def driven(arm: SerialChain, *arguments: Any) -> Given:
+    """Coerce arguments of forward dynamics, as `gate`; ``last`` is τ and the passive forces."""
+    given = model.gate(arm, *arguments)
     return with_passive(given) if arm._passive else given
 
 

@@ -106,7 +106,7 @@ def jacobian(
     With ``linear`` only the rows of the point's velocity, (..., 3, nv).
     """
     given = model.posture(arm, q)
-    at = _body(arm, body), _point(point)
+    at = _body(arm, body), model.vector(point, "point")
     out = np.zeros((given.q.shape[0], 3 if arrays.flag(linear, "linear") else 6, arm.nv))
     bad = kinematics.jacobian_frames(arm._kinds, arm._table, given.q, *at, out)
     given.require_answer(bad, "Jacobian")
@@ -179,7 +179,6 @@ def potential_energy(arm: SerialChain, q: ArrayLike, *, gravity: ArrayLike) -> A
     ``gravity (3,)`` is the acceleration of free fall in the base's axes.
     """
     g = model.falling(gravity)
-    arrays.require_finite(g, (3,), "gravity", "component")
     given, sums = _sums(model.resting(arm, q))
     with np.errstate(over="ignore", invalid="ignore"):
         weight = arm.masses.sum() * g
@@ -326,12 +325,6 @@ def _body(arm: SerialChain, body: int) -> int:
     return int(body)
 
 
-def _point(point: ArrayLike) -> Array:
-    at = model.vector(point, "point")
-    arrays.require_finite(at, (3,), "point", "component")
-    return at
-
-
 def _marks(
     arm: SerialChain, body: int | Sequence[int], point: ArrayLike
 ) -> tuple[NDArray[np.int64], Array]:
@@ -351,7 +344,7 @@ def _marks(
 def _at_point(given: Given, body: int, point: ArrayLike, columns: slice) -> Array:
     """Columns of `point_frames`."""
     arm = given.arm
-    at = _body(arm, body), _point(point)
+    at = _body(arm, body), model.vector(point, "point")
     out = np.empty((given.q.shape[0], columns.stop))
     motion = given.q, given.qd, given.last
     bad = kinematics.point_frames(arm._kinds, arm._table, motion, *at, out)

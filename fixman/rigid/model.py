@@ -18,6 +18,7 @@ with Δ = `kinematics.difference` (rest, q), every algorithm of this package.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -389,7 +390,6 @@ class Given(NamedTuple):
         for rates, name in ((self.qd, "qd"), (self.last, self.name)):
             if rates.size:
                 arrays.require_finite(self.batch(rates), (arm.nv,), name, "rate")
-        arrays.require_finite(self.g, (3,), "gravity", "component")
         if self.W.size:
             W = self.W.reshape(*self.lead, arm.n, 6)
             arrays.require_finite(W, (arm.n, 6), "wrenches", "body")
@@ -482,10 +482,12 @@ def turning(arm: SerialChain) -> NDArray[np.bool_]:
 
 
 def vector(value: ArrayLike, name: str) -> Array:
-    """Coerce three components."""
+    """Coerce three finite components."""
     array = arrays.real(value, (3,), name)
     if array.ndim != 1:
         raise ValueError(f"{name} must have shape (3,), got {array.shape}")
+    if not math.isfinite(sum(array.tolist())):  # quicker than what follows
+        arrays.require_finite(array, (3,), name, "component")
     return array
 
 

@@ -176,7 +176,6 @@ def again(target: Writer, tau: Any) -> _Given:
 def _sound(system: Any, q: Any, qd: Any, tau: Any, wrenches: Any, about: dict[str, Any]) -> _Given:
     """Coerce and check the arguments of a run, the numbers of ``about`` in place."""
     gravity = model.falling(about["gravity"])
-    arrays.require_finite(gravity, (3,), "gravity", "component")
     given = _start(system, q, qd, tau, gravity, wrenches)
     _require_near(system, given.q, given.lead)
     scheme, first = about["stepper"]["name"], arrays.whole(about["first"], "first", 0)

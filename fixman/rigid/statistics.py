@@ -154,7 +154,6 @@ def langevin(
     if torque is not None and not callable(torque):
         raise TypeError(f"torque must be a function of q, got {type(torque).__name__}")
     g, stiff = model.falling(gravity), ensemble == "stiff"
-    arrays.require_finite(g, (3,), "gravity", "component")
     motion = _Motion(arm, lead, kT, g, stiff, torque, states[0].copy())
     keep, fresh = math.exp(-decay), math.sqrt(-math.expm1(-2.0 * decay))
     frames = steps // every
