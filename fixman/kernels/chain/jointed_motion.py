@@ -113,17 +113,17 @@ def reduced(half):
 
 @exact_step
 def outward(inner, joint, w, mass, kappa):
-    """The inner half with joint k and bond k + 1, which ends in a ``mass``; and y."""
+    """The inner half with joint k and bond k + 1, which ends in a ``mass``; Q, S and y."""
     y = fma(inner.S, joint.f_u, inner.z)
     z = fma(joint.c, y, inner.q * dot_plus(tangent(joint), joint.f, -kappa))  # (4)
     p, q = joined(inner.p, inner.before, inner.q, w * fused_dot(joint.r, joint.r), mass)
-    return Inner(p, mass * p, z, inner.q, q), y
+    return Inner(p, mass * p, z, inner.q, q), (inner.q, inner.S, y)
 
 
 @exact_step
-def inward(outer, Q, S, y, joint, w, mass, kappa):
+def inward(outer, swept, joint, w, mass, kappa):
     """The tension −λ of bond k + 1, A·u_k and A_⊥, and the outer half with joint k."""
-    p, b, q = outer
+    (p, b, q), (Q, S, y) = outer, swept
     c, square, t = joint.c, fused_dot(joint.r, joint.r), tangent(joint)
     pushed = fused_dot(t, joint.f)
     turning = w * square
@@ -234,8 +234,8 @@ def total(a):
 
 
 @exact_step
-def keep(work, k, Q, S, y, shrink, joint):
-    put_entries(work, k, 0, (Q, S, y, shrink, joint.f_u, joint.c, *joint.f, *joint.u, *joint.r))
+def keep(work, k, swept, shrink, joint):
+    put_entries(work, k, 0, (*swept, shrink, joint.f_u, joint.c, *joint.f, *joint.u, *joint.r))
 
 
 @exact_step
@@ -244,7 +244,7 @@ def kept(work, k, none):
     axes = len(none)
     x = [work[k, i] for i in range(5 * axes)]
     f, rest = tuple(x[6 : 2 * axes + 3]), tuple(x[2 * axes + 3 :])
-    return *x[:4], Joint(x[4], f, x[5], rest[:axes], rest[axes:])
+    return tuple(x[:3]), x[3], Joint(x[4], f, x[5], rest[:axes], rest[axes:])
 
 
 # --- frames --------------------------------------------------------------------------------------
@@ -286,13 +286,10 @@ def motion_frames(x, v, torque, force, none, links, n, fixed, out):
                 return frame
             if torque.size:
                 h = (torque[t + k] - (torque[t + k + 1] if k + 1 < N else 0.0)) * bond[2]
-            bend = begun(bond)
-            if k > 0:
-                bend = bent(before, bond)
+            bend = bent(before, bond) if k > 0 else begun(bond)
             this = loaded(bend, w[k], f, (ahead, h))
-            Q, S = inner.q, inner.S
-            inner, y = outward(inner, this, w[k], m[k + 1], kappa)
-            keep(work, k, Q, S, y, bond[2], this)
+            inner, swept = outward(inner, this, w[k], m[k + 1], kappa)
+            keep(work, k, swept, bond[2], this)
             if inner.q > LARGE:
                 inner = reduced(inner)
             out[frame, lengths + k] = kappa
@@ -306,10 +303,9 @@ def motion_frames(x, v, torque, force, none, links, n, fixed, out):
         outer = Outer(w[N], this.f_u, 1.0)
         angle, check = 0.0, fused_dot(none, a)
         for k in range(N - 1, -1, -1):
-            Q, S, y, shrink, this = kept(work, k, none)
-            tension, a_u, a, outer = inward(
-                outer, Q, S, y, this, w[k], m[k], out[frame, lengths + k]
-            )
+            swept, shrink, this = kept(work, k, none)
+            kappa = out[frame, lengths + k]
+            tension, a_u, a, outer = inward(outer, swept, this, w[k], m[k], kappa)
             if outer.q > LARGE:
                 outer = reduced(outer)
             out[frame, lengths + k] = tension
