@@ -22,17 +22,7 @@ from fixman.kernels.algebra.vectors import (
     scaled,
     vector,
 )
-from fixman.kernels.chain.rows import (
-    SMALLEST_SINE,
-    beads_of,
-    bonds,
-    curvature,
-    is_angle,
-    is_everywhere,
-    measure,
-    measured,
-    put_gradient,
-)
+from fixman.kernels.chain import rows as row
 from fixman.kernels.compiler.lanes import entry, exact, root
 from fixman.kernels.compiler.steps import exact_step
 
@@ -74,7 +64,7 @@ def put_points(x, frame, n, dim, fixed, P):
 @exact
 def chart_bonds(P, points, r, kind, fixed):
     """Bonds of a row, those between ghosts and the bead they ride on exact wherever it is."""
-    u, v, t = bonds(kind, P, points, r, SPACE, 0.0)
+    u, v, t = row.bonds(kind, P, points, r, SPACE, 0.0)
     if not fixed and entry(points, 4 * r) < 3:
         u = ghost_bond(entry(points, 4 * r), entry(points, 4 * r + 1), u)
         v = ghost_bond(entry(points, 4 * r + 1), entry(points, 4 * r + 2), v)
@@ -95,10 +85,10 @@ def value(P, kinds, points, r, fixed):
     """A coordinate and the divisor of its gradient, 0 where a bond cannot be measured."""
     kind = entry(kinds, r)
     u, v, t = chart_bonds(P, points, r, kind, fixed)
-    c, s, divisor = measure(kind, u, v, t)
-    if is_angle(kind):
+    c, s, divisor = row.measure(kind, u, v, t)
+    if row.is_angle(kind):
         c = math.atan2(s, c)
-    return c, divisor if measured(kind, u, v, t) else 0.0
+    return c, divisor if row.measured(kind, u, v, t) else 0.0
 
 
 @exact
@@ -108,14 +98,14 @@ def wilson_row(P, kinds, points, r, fixed, B, at):
     for a in range(12):
         B[at + a] = 0.0
     u, v, t = chart_bonds(P, points, r, kind, fixed)
-    if not measured(kind, u, v, t):
+    if not row.measured(kind, u, v, t):
         return 0.0
-    divisor = put_gradient(kind, B, at // 3, u, v, t, SPACE)
+    divisor = row.put_gradient(kind, B, at // 3, u, v, t, SPACE)
     if divisor == 0.0:
         for a in range(12):
             B[at + a] = 0.0
         return 0.0
-    beads = beads_of(kind)
+    beads = row.beads_of(kind)
     if beads == 2:
         for a in range(3):
             B[at + 3 + a] = B[at + a]
@@ -169,8 +159,8 @@ def row_curvature(P, V, kinds, points, r, fixed):
     """κ of a row, given padded velocities as well."""
     kind = entry(kinds, r)
     u, v, t = chart_bonds(P, points, r, kind, fixed)
-    du, dv, dt = bonds(kind, V, points, r, SPACE, 0.0)
-    return curvature(kind, u, v, t, du, dv, dt)
+    du, dv, dt = row.bonds(kind, V, points, r, SPACE, 0.0)
+    return row.curvature(kind, u, v, t, du, dv, dt)
 
 
 # --- frames --------------------------------------------------------------------------------------
@@ -186,7 +176,7 @@ def internal_frames(x, n, dim, fixed, kinds, points, q):
         for r in range(kinds.size):
             q[frame, r], divisor = value(P, kinds, points, r, fixed)
             # A straight angle has a value; bonds that cannot be measured are lengths as well.
-            good = good and (divisor > SMALLEST_SINE or is_everywhere(kinds[r]) == 1)
+            good = good and (divisor > row.SMALLEST_SINE or row.is_everywhere(kinds[r]) == 1)
         if not good and bad < 0:
             bad = frame
     return bad
@@ -202,7 +192,7 @@ def curvature_frames(x, v, n, dim, fixed, kinds, points, kappa):
         check = 0.0
         for r in range(kinds.size):
             _, sine = value(P, kinds, points, r, fixed)
-            if not sine > SMALLEST_SINE:
+            if not sine > row.SMALLEST_SINE:
                 return frame
             kappa[frame, r] = row_curvature(P, V, kinds, points, r, fixed)
             check += 0.0 * kappa[frame, r]
@@ -340,7 +330,7 @@ def chart_row(P, rows, c, k, fixed, B):
     Zero where the row is singular.
     """
     kinds, points, columns = rows
-    if not wilson_row(P, kinds, points, c, fixed, B, 0) > SMALLEST_SINE:
+    if not wilson_row(P, kinds, points, c, fixed, B, 0) > row.SMALLEST_SINE:
         return 0, 0.0
     own = 0
     while entry(columns, 4 * c + own) != k:

@@ -18,15 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fixman.kernels.algebra.vectors import Axes, along, fused_dot, minus, plus, put_vector, vector
-from fixman.kernels.chain.rows import (
-    KINDS,
-    NONE,
-    SMALLEST_SINE,
-    bonds,
-    measured,
-    put_gradient,
-    rate,
-)
+from fixman.kernels.chain import rows as row
 from fixman.kernels.compiler import lanes as lane
 from fixman.kernels.compiler.lanes import entry, exact, exact_arrays, exact_kernel, fma, part, store
 from fixman.kernels.compiler.steps import chosen
@@ -153,14 +145,14 @@ def gradients(system, X, B, like):
     """Fill the vectors of B_b (theory.md section 2); false if a row has none, in any lane."""
     axes = system.axes
     points = system.points
-    small = 0.0 * like + SMALLEST_SINE
+    small = 0.0 * like + row.SMALLEST_SINE
     exist = True
     for r in range(system.kinds.size):
         kind = entry(system.kinds, r)
         at = entry(system.vectors, r)
-        u, v, t = bonds(kind, X, points, r, axes, like)
-        divisor = put_gradient(kind, B, at, u, v, t, axes)
-        exist &= lane.above(divisor, small) & measured(kind, u, v, t)
+        u, v, t = row.bonds(kind, X, points, r, axes, like)
+        divisor = row.put_gradient(kind, B, at, u, v, t, axes)
+        exist &= lane.above(divisor, small) & row.measured(kind, u, v, t)
     return exist
 
 
@@ -261,22 +253,22 @@ def add_metric_force(system, block, F, X, kT, like):
         put_vector(W, k, axes, total)
     for r in range(system.kinds.size):  # −kT W · ∂²q
         kind = entry(system.kinds, r)
-        u, v, t = bonds(kind, X, points, r, axes, like)
+        u, v, t = row.bonds(kind, X, points, r, axes, like)
         du, dv, dt = differences(kind, W, entry(system.vectors, r), axes, like)
-        draw(kind, F, points, r, rate(kind, u, v, t, du, dv, dt), axes, like)
+        draw(kind, F, points, r, row.rate(kind, u, v, t, du, dv, dt), axes, like)
 
 
-@chosen(KINDS)
+@chosen(row.KINDS)
 def differences(kind, W, at, axes, like):
     """Differences along the bonds of a row of its vectors W, from number ``at`` on."""
     if kind.beads == 2:  # one vector, of the bond itself
-        return vector(W, at, axes, like), NONE, NONE
+        return vector(W, at, axes, like), row.NONE, row.NONE
     g = [vector(W, at + k, axes, like) for k in range(kind.beads)]
     found = [minus(after, before) for before, after in pairwise(g)]
-    return tuple([*found, NONE, NONE, NONE][:3])
+    return tuple([*found, row.NONE, row.NONE, row.NONE][:3])
 
 
-@chosen(KINDS)
+@chosen(row.KINDS)
 def draw(kind, F, points, r, gradients, axes, like):
     """Force −g on each bond of a row."""
     for k in range(kind.beads - 1):

@@ -37,7 +37,6 @@ fifteen.  The steps say which products are fused: no digit hangs on a compiler.
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -47,7 +46,7 @@ from fixman.kernels.algebra.triples import put_entries
 from fixman.kernels.algebra.vectors import along, cross, fused_dot, plus, scaled
 from fixman.kernels.chain.freely_jointed import accurate_cross, two_difference
 from fixman.kernels.chain.rows import beside, measurable
-from fixman.kernels.compiler.lanes import fma
+from fixman.kernels.compiler.lanes import exact, fma, root
 from fixman.kernels.compiler.steps import exact_step
 from fixman.kernels.factors.tridiagonal import joined
 
@@ -114,17 +113,17 @@ def reduced(half):
 
 @exact_step
 def outward(inner, joint, w, mass, kappa):
-    """The inner half with joint k and bond k + 1, which ends in a ``mass``; and y."""
+    """The inner half with joint k and bond k + 1, which ends in a ``mass``; Q, S and y."""
     y = fma(inner.S, joint.f_u, inner.z)
     z = fma(joint.c, y, inner.q * dot_plus(tangent(joint), joint.f, -kappa))  # (4)
     p, q = joined(inner.p, inner.before, inner.q, w * fused_dot(joint.r, joint.r), mass)
-    return Inner(p, mass * p, z, inner.q, q), y
+    return Inner(p, mass * p, z, inner.q, q), (inner.q, inner.S, y)
 
 
 @exact_step
-def inward(outer, Q, S, y, joint, w, mass, kappa):
+def inward(outer, swept, joint, w, mass, kappa):
     """The tension −λ of bond k + 1, A·u_k and A_⊥, and the outer half with joint k."""
-    p, b, q = outer
+    (p, b, q), (Q, S, y) = outer, swept
     c, square, t = joint.c, fused_dot(joint.r, joint.r), tangent(joint)
     pushed = fused_dot(t, joint.f)
     turning = w * square
@@ -159,6 +158,15 @@ def at(array, k, none):
     return tuple(array[k + a] for a in range(len(none)))
 
 
+@exact
+def applied(force, j, none):
+    """Force on a bead, where there are forces."""
+    f = none
+    if force.size:
+        f = row(force, j, none)
+    return f
+
+
 @exact_step
 def difference(array, j, before):
     """Row j, and the way to it from a point as a rounded vector and its exact remainder."""
@@ -168,17 +176,23 @@ def difference(array, j, before):
 
 
 @exact_step
-def velocity_terms(bond, e, elow):
-    """κ of a bond that changes by e, and in the plane what velocities add to α̈."""
-    d, low, shrink, _ = bond
+def bond_to(x, v, j, point, velocity):
+    """Point j and its velocity, and its bond: d, what that lost to rounding, 1/L and u.
+
+    Then L², κ, and in the plane what velocities add to α̈.
+    """
+    point, d, low = difference(x, j, point)
+    velocity, e, elow = difference(v, j, velocity)
+    square = fused_dot(d, d)
+    shrink = 1.0 / root(square)
     swept = scaled(shrink, crossed(d, e))
-    kappa = fused_dot(swept, swept) * shrink
-    if len(d) == 3:
-        return kappa, 0.0
-    # d·ḋ, zero but for rounding where the velocities satisfy the constraints; on straight chains
-    # it is all that q̈ consists of.
-    (rate,) = accurate_cross(d, low, (-e[1], e[0]), (-elow[1], elow[0]))
-    return kappa, -2.0 * swept[0] * rate * shrink * shrink * shrink
+    kappa, rate = fused_dot(swept, swept) * shrink, 0.0
+    if len(d) == 2:
+        # d·ḋ, zero but for rounding where the velocities satisfy the constraints; on straight
+        # chains it is all that q̈ consists of.
+        (stretch,) = accurate_cross(d, low, (-e[1], e[0]), (-elow[1], elow[0]))
+        rate = -2.0 * swept[0] * stretch * shrink * shrink * shrink
+    return point, velocity, (d, low, shrink, scaled(shrink, d)), square, kappa, rate
 
 
 @exact_step
@@ -220,8 +234,8 @@ def total(a):
 
 
 @exact_step
-def keep(work, k, Q, S, y, shrink, joint):
-    put_entries(work, k, 0, (Q, S, y, shrink, joint.f_u, joint.c, *joint.f, *joint.u, *joint.r))
+def keep(work, k, swept, shrink, joint):
+    put_entries(work, k, 0, (*swept, shrink, joint.f_u, joint.c, *joint.f, *joint.u, *joint.r))
 
 
 @exact_step
@@ -230,7 +244,7 @@ def kept(work, k, none):
     axes = len(none)
     x = [work[k, i] for i in range(5 * axes)]
     f, rest = tuple(x[6 : 2 * axes + 3]), tuple(x[2 * axes + 3 :])
-    return *x[:4], Joint(x[4], f, x[5], rest[:axes], rest[axes:])
+    return tuple(x[:3]), x[3], Joint(x[4], f, x[5], rest[:axes], rest[axes:])
 
 
 # --- frames --------------------------------------------------------------------------------------
@@ -243,86 +257,70 @@ def motion_frames(x, v, torque, force, none, links, n, fixed, out):
     ``none`` is a zero for each axis; ``torque`` and ``force`` may be empty, as torques are in
     space.  In the plane a torque h L on the direction of a bond is a couple ±h n on its ends.
     ``out`` receives ẍ, the tensions, and in the plane q̈; until then κ, and velocity terms of α̈.
-    q̈ comes of A, and sines of positions, without cancellation: it keeps its digits on nearly
-    straight chains.
     """
     w, m = links
     dim, N = len(none), w.size - 1
     plane = dim == 2
-    root = n - N - 1  # joint k is bead root + k of its frame
+    lag = N + 1 - n  # joint k is bead k − lag of its frame
     first_angle = 0 if fixed else dim
     lengths = dim * n
     angles = lengths + N + first_angle
     work = np.empty((N, 5 * dim))
     for frame in range(out.shape[0]):
-        bead = frame * n + root
+        bead = frame * n - lag
         t = frame * (N + first_angle) + first_angle
         point = velocity = f = none  # those of the joint before
         if not fixed:
             point, velocity = row(x, bead, none), row(v, bead, none)
-            if force.size:
-                f = row(force, bead, none)
+            f = applied(force, bead, none)
             if torque.size:
                 f = plus(f, at(torque, t - dim, none))
         h = 0.0
         inner = Inner(w[0], 1.0, 0.0, 0.0, 1.0)
         bond = none, none, 0.0, none
         for k in range(N):
-            before = bond
-            point, d, low = difference(x, bead + k + 1, point)
-            square = fused_dot(d, d)
+            before, ahead, h = bond, h, 0.0
+            found = bond_to(x, v, bead + k + 1, point, velocity)
+            point, velocity, bond, square, kappa, rate = found
             if not measurable(square):
                 return frame
-            shrink = 1.0 / math.sqrt(square)
-            bond = d, low, shrink, scaled(shrink, d)
-            velocity, e, elow = difference(v, bead + k + 1, velocity)
-            kappa, rate = velocity_terms(bond, e, elow)
-            couples = h, 0.0
             if torque.size:
-                behind = torque[t + k + 1] if k + 1 < N else 0.0
-                couples = h, (torque[t + k] - behind) * shrink
-            h = couples[1]
-            bend = begun(bond)
-            if k > 0:
-                bend = bent(before, bond)
-            this = loaded(bend, w[k], f, couples)
-            Q, S = inner.q, inner.S
-            inner, y = outward(inner, this, w[k], m[k + 1], kappa)
-            keep(work, k, Q, S, y, shrink, this)
+                h = (torque[t + k] - (torque[t + k + 1] if k + 1 < N else 0.0)) * bond[2]
+            bend = bent(before, bond) if k > 0 else begun(bond)
+            this = loaded(bend, w[k], f, (ahead, h))
+            inner, swept = outward(inner, this, w[k], m[k + 1], kappa)
+            keep(work, k, swept, bond[2], this)
             if inner.q > LARGE:
                 inner = reduced(inner)
             out[frame, lengths + k] = kappa
             if plane:
                 out[frame, angles + k] = rate
-            f = none
-            if force.size:
-                f = row(force, bead + k + 1, none)
+            f = applied(force, bead + k + 1, none)
         this = loaded((bond[3], 0.0, bend[2]), w[N], f, (h, 0.0))  # no bond behind
         a_u, outside = fma(inner.S, this.f_u, inner.z) / inner.q, this.f
         a = acceleration(a_u, outside, this.u)
-        put_entries(out, frame, dim * (root + N), a)
+        put_entries(out, frame, dim * (N - lag), a)
         outer = Outer(w[N], this.f_u, 1.0)
         angle, check = 0.0, fused_dot(none, a)
         for k in range(N - 1, -1, -1):
-            Q, S, y, shrink, this = kept(work, k, none)
-            tension, a_u, a, outer = inward(
-                outer, Q, S, y, this, w[k], m[k], out[frame, lengths + k]
-            )
+            swept, shrink, this = kept(work, k, none)
+            kappa = out[frame, lengths + k]
+            tension, a_u, a, outer = inward(outer, swept, this, w[k], m[k], kappa)
             if outer.q > LARGE:
                 outer = reduced(outer)
             out[frame, lengths + k] = tension
             if plane:  # α̈ = (A_{k+1} − A_k)·n_{k+1} / L, and velocity terms
                 after, rate = angle, out[frame, angles + k]
-                angle = outside[0] + fma(this.r[0], a_u, -(this.c * a[0]))
-                angle = fma(angle, shrink, rate)
+                turned = outside[0] + fma(this.r[0], a_u, -(this.c * a[0]))
+                angle = fma(turned, shrink, rate)
                 out[frame, angles + k] = angle
                 if k + 1 < N:
                     out[frame, angles + k + 1] = after - angle
             else:
                 check += 0.0 * total(a)
             outside = a
-            if root + k >= 0:  # joint k is a bead
-                put_entries(out, frame, dim * (root + k), acceleration(a_u, a, this.u))
+            if k >= lag:  # joint k is a bead
+                put_entries(out, frame, dim * (k - lag), acceleration(a_u, a, this.u))
             check += 0.0 * (tension + a_u + angle)
         if plane and not fixed:
             put_entries(out, frame, angles - 2, row(out, frame, none))

@@ -8,15 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from fixman.kernels import jit
-from fixman.kernels.chain import hard
-from fixman.kernels.chain.charts import (
-    add_row,
-    put_points,
-    put_velocities,
-    row_curvature,
-    row_times,
-    wilson_row,
-)
+from fixman.kernels.chain import charts, hard
 from fixman.kernels.chain.rows import SMALLEST_SINE, bonds, curvature
 from fixman.kernels.compiler.lanes import entry, exact_kernel
 from fixman.kernels.factors import sparse
@@ -78,14 +70,14 @@ def add_torques(x, torque, n, dim, fixed, rows, F):
     m = kinds.size
     P, B = np.empty(3 * n + 9), np.empty(12)
     for frame in range(torque.size // m if m else 0):
-        put_points(x, frame, n, dim, fixed, P)
+        charts.put_points(x, frame, n, dim, fixed, P)
         for r in range(m):
             tau = torque[frame * m + r]
             if tau == 0.0:
                 continue
-            if not wilson_row(P, kinds, points, r, fixed, B, 0) > SMALLEST_SINE:
+            if not charts.wilson_row(P, kinds, points, r, fixed, B, 0) > SMALLEST_SINE:
                 return frame
-            add_row(B, columns, r, tau, F, frame * n * dim, dim)
+            charts.add_row(B, columns, r, tau, F, frame * n * dim, dim)
     return -1
 
 
@@ -99,14 +91,14 @@ def soft_accelerations(x, v, motion, n, dim, fixed, rows, qdd):
     width = motion.size // max(qdd.shape[0], 1)
     P, V, B = np.empty(3 * n + 9), np.empty(3 * n + 9), np.empty(12)
     for frame in range(qdd.shape[0]):
-        put_points(x, frame, n, dim, fixed, P)
-        put_velocities(v, frame, n, dim, fixed, V)
+        charts.put_points(x, frame, n, dim, fixed, P)
+        charts.put_velocities(v, frame, n, dim, fixed, V)
         check = 0.0
         for r in range(kinds.size):
-            if not wilson_row(P, kinds, points, r, fixed, B, 0) > SMALLEST_SINE:
+            if not charts.wilson_row(P, kinds, points, r, fixed, B, 0) > SMALLEST_SINE:
                 return frame
-            total = row_times(B, columns, r, motion, frame * width, dim)
-            qdd[frame, r] = total + row_curvature(P, V, kinds, points, r, fixed)
+            total = charts.row_times(B, columns, r, motion, frame * width, dim)
+            qdd[frame, r] = total + charts.row_curvature(P, V, kinds, points, r, fixed)
             check += 0.0 * qdd[frame, r]
         if check != 0.0:
             return frame
