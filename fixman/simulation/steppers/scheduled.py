@@ -16,8 +16,8 @@ from fixman.errors import ConstraintSolveError
 from fixman.kernels.algebra.random import WORDS, fill_normals
 from fixman.kernels.simulation.stepping import DECIDE, RESCUES
 from fixman.mechanics.refusals import raise_failure
-from fixman.simulation.steppers.long_steps import warn_of_long_steps
-from fixman.simulation.steppers.moving import Moving, Schedule, cause_of, schedule
+from fixman.simulation.steppers import moving
+from fixman.simulation.steppers.moving import Moving, Schedule, schedule
 from fixman.simulation.steppers.stepper import Described, State, replicated, require_near
 
 __all__ = ["Brownian", "HybridMonteCarlo", "Langevin", "Newton"]
@@ -91,7 +91,7 @@ class Scheduled(Described):
         for r in np.flatnonzero(np.isnan(begun.tally).any(axis=1))[:1].tolist():
             prepared.bound.energy(state.x)  # says of which configuration it is not finite
             raise_failure(chain, state.x, r)
-        warn_of_long_steps(chain, state, self)
+        moving.warn_of_long_steps(chain, state, self)
 
     def _velocities(self, chain: Chain, state: State, v0: ArrayLike | None) -> Array:
         """Repeat v0, or draw velocities from the distribution of Maxwell."""
@@ -134,7 +134,7 @@ class Scheduled(Described):
             (step, replica), most = min(failures), 2**RESCUES
             if self.potential is not None:
                 prepared.bound.check(state.x[replica])
-            cause, at = cause_of(prepared.bound, self, state, replica, moved.x[replica])
+            cause, at = moving.cause_of(prepared.bound, self, state, replica, moved.x[replica])
             raise ConstraintSolveError(
                 f"step {step} of replica {replica} has no solution, not even in {most} pieces",
                 ": " + cause,

@@ -56,14 +56,9 @@ class State:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return what a checkpoint holds."""
-        tally = {"tally": self.tally} if self.tally.size else {}
-        return tally | {
-            "x": self.x,
-            "v": self.v,
-            "random": self.random,
-            "targets": self.targets,
-            "step": np.array(self.step, dtype=np.int64),
-        }
+        names = ["tally"] * bool(self.tally.size) + ["x", "v", "random", "targets"]
+        given = {name: getattr(self, name) for name in names}
+        return given | {"step": np.array(self.step, dtype=np.int64)}
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> State:
