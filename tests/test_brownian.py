@@ -180,7 +180,7 @@ def test_the_same_bits_in_any_company_and_on_the_manifold(name, dt, scheme, monk
     start = stepper.start(chain, walks(chain, 11), None, 11, 3)
     together = State.from_arrays(start.arrays())
     stepper.advance(chain, together, 25, workers=2)
-    monkeypatch.setattr("fixman.simulation.steppers.moving.FLOWS", 3)
+    monkeypatch.setattr("fixman.simulation.steppers.scheduled.FLOWS", 3)
     order = np.random.default_rng(1).permutation(11)[:9]  # one is left over from eight
     others = part(start, order)
     for steps in (1, 20, 4):

@@ -102,8 +102,8 @@ MESSAGES = [
     (lambda: fx.simulate(CHAIN, X, 0.02, 100), TypeError,
      "stepper must be fixman.Langevin(dt), fixman.Newton(dt) or another stepper, got 0.02"),
     (lambda: fx.simulate(CHAIN, X, fx.Langevin, 100), TypeError,
-     "stepper must be fixman.Langevin(dt), fixman.Newton(dt) or another stepper, got the class"
-     " Langevin: make one, Langevin(dt)"),
+     "stepper must be fixman.Langevin(dt), fixman.Newton(dt) or another stepper, got <class"
+     " 'fixman.simulation.steppers.scheduled.Langevin'>"),
     (lambda: fx.simulate(CHAIN, X, fx.Langevin(0.02), 2.5), TypeError,
      "steps must be an integer, got 2.5"),
     (lambda: fx.simulate(CHAIN, X, fx.Langevin(0.02), 10, every=3), ValueError,

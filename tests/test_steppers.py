@@ -18,8 +18,7 @@ from fixman.kernels.simulation.stepping import DRIFT, FORCE, KICK, NOISE, PROJEC
 from fixman.potentials.energies import WCA, Bending, Gravity, Tension
 from fixman.sampling.random_walks import random_walks
 from fixman.simulation.steppers import Langevin, Newton, State, from_parameters, moving
-from fixman.simulation.steppers.moving import Moving, advance
-from fixman.simulation.steppers.plan import Plan
+from fixman.simulation.steppers.moving import Moving
 from selection import quick
 
 RNG = np.random.default_rng(20)
@@ -238,6 +237,14 @@ REFRESH = (NOISE, 0.5), (PROJECT, 0.0)
 VERLET = (KICK, 0.5), (DRIFT, 1.0), (FORCE, 0.0), (KICK, 0.5), (PROJECT, 0.0)
 
 
+class Obabo(Langevin):
+    SCHEDULE = (*REFRESH, *VERLET, *REFRESH)
+
+
+class Geodesic(Newton):
+    SCHEDULE = ((DRIFT, 0.5), (PROJECT, 0.0)) * 2
+
+
 @pytest.mark.thorough
 def test_another_schedule_is_another_stepper():
     # OBABO, at no temperature: noise only damps, which is done by hand around Newton's steps.
@@ -248,8 +255,7 @@ def test_another_schedule_is_another_stepper():
         by_hand.v *= np.exp(-0.5 * friction * dt)
         Newton(dt, potential=field).advance(chain, by_hand, 1)
         by_hand.v *= np.exp(-0.5 * friction * dt)
-    plan = Plan((*REFRESH, *VERLET, *REFRESH), dt, 1e-12, field, friction=friction)
-    advance(chain, state, 5, 1, plan)
+    Obabo(dt, kT=1e-60, friction=friction, potential=field).advance(chain, state, 5)
     assert np.abs(state.x - by_hand.x).max() < 1e-12
     assert np.abs(state.v - by_hand.v).max() < 1e-12
 
@@ -260,15 +266,15 @@ def test_drifts_alone_are_geodesics_that_can_be_reversed(name):
     chain = CHAINS[name]
     start = Newton(0.02, kT=1.0).start(chain, walks(chain, 1)[0], None, 9, rng=4)
     state = State.from_arrays(start.arrays())
-    plan = Plan(((DRIFT, 0.5), (PROJECT, 0.0)) * 2, 0.02, 1e-12)
-    advance(chain, state, 30, 2, plan)
+    geodesic = Geodesic(0.02)
+    geodesic.advance(chain, state, 30, 2)
     assert hard_error(chain, state) < 1e-10
     assert np.abs(state.x - start.x).max() > 0.1
     newton = State.from_arrays(start.arrays())
     Newton(0.01).advance(chain, newton, 60)
     assert same(state, newton)
     state.v *= -1.0
-    advance(chain, state, 30, 1, plan)
+    geodesic.advance(chain, state, 30)
     assert np.abs(state.x - start.x).max() < 1e-9
 
 
@@ -339,10 +345,11 @@ def test_bends_that_came_to_be_straight_are_named():
     bent = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [2.0, 1.0, 0.0], [3.0, 1.0, 0.5]])
     stuck = bent.copy()
     stuck[2] = 2.0, 0.0, 0.0
-    state, plan = stepper.start(chain, bent, 0 * bent), stepper.plan()
-    bound = Moving.of(chain, state, plan).bound
-    assert moving._cause_of(bound, plan, state, 0, bent)[0].startswith("a bead would move further")
-    said, at = moving._cause_of(bound, plan, state, 0, stuck)
+    state = stepper.start(chain, bent, 0 * bent)
+    bound = Moving.of(chain, state, stepper).bound
+    cause, _ = moving.cause_of(bound, stepper, state, 0, bent)
+    assert cause.startswith("a bead would move further")
+    said, at = moving.cause_of(bound, stepper, state, 0, stuck)
     assert said.startswith("bends came to be straight, where angle(0, 1, 2) cannot be held")
     assert fx.Coordinate("angle", (0, 1, 2)) in at["coordinates"]
 

@@ -1,8 +1,7 @@
 """Observables of chains: sizes, angles, stiffness, scattering, temperature; and errors.
 
 Functions of configurations take a chain and x (..., n, dim), or velocities, and keep the leading
-axes.  Functions of time series take (frames, ...): axis 0 is time in equal steps and the others are
-independent copies, as recorded from replicas.
+axes.  In series (frames, ...) axis 0 is time in equal steps, the others are independent copies.
 """
 
 from __future__ import annotations
@@ -87,15 +86,13 @@ def gyration_tensor(chain: Chain, x: ArrayLike) -> Array:
     x = _configurations(chain, x)
     weights = (chain.masses / chain.masses.sum())[:, None]
     away = x - (weights * x).sum(axis=-2, keepdims=True)
-    tensor: Array = np.einsum("...ka,...kb->...ab", weights * away, away)
-    return tensor
+    return np.asarray(np.einsum("...ka,...kb->...ab", weights * away, away))
 
 
 def radius_of_gyration(chain: Chain, x: ArrayLike) -> Array:
     """Root of the mass-weighted mean square distance from the centre of mass, (...)."""
     square = np.trace(gyration_tensor(chain, x), axis1=-2, axis2=-1)
-    answer: Array = np.sqrt(square)[()]
-    return answer
+    return np.asarray(np.sqrt(square))[()]
 
 
 # --- angles ---------------------------------------------------------------------------------------
@@ -104,8 +101,7 @@ def radius_of_gyration(chain: Chain, x: ArrayLike) -> Array:
 def angles(chain: Chain, x: ArrayLike, beads: Any = None) -> Array:
     """Bending angles θ in radians, 0 where straight and signed in the plane, (..., angles).
 
-    By default all of the chain's chart that touch no ghost, then those at closures, as in
-    `fixman.potentials`.
+    By default all of the chain's chart, then those at closures, as in `fixman.potentials`.
     """
     return _values(chain, x, beads, ANGLE, "angle")
 
@@ -113,8 +109,8 @@ def angles(chain: Chain, x: ArrayLike, beads: Any = None) -> Array:
 def torsions(chain: Chain, x: ArrayLike, beads: Any = None) -> Array:
     """Torsions φ in radians, ±π at trans (IUPAC), (..., torsions).
 
-    By default all of the chain's chart that touch no ghost and follow three bonds, then those
-    across closures.  SingularCoordinateError where three beads of one are in line.
+    By default those along three bonds, and those across closures.  SingularCoordinateError where
+    three beads of one are in line.
     """
     return _values(chain, x, beads, TORSION, "torsion")
 
@@ -128,19 +124,16 @@ def _values(chain: Chain, x: ArrayLike, beads: Any, kind: int, name: str) -> Arr
 def histogram(
     values: ArrayLike, edges: ArrayLike | int = 50, *, log_weights: ArrayLike | None = None
 ) -> Histogram:
-    """Probability density of values (frames, ..., items), with errors that know of correlations.
-
-    All items of a frame count alike: the angles of a chain, for example.  The last axis is theirs,
-    the first is time, those in between are independent copies.
+    """Probability density of values, with errors that know of correlations.
 
     Parameters
     ----------
     values : (frames, ..., items)
-        Those outside the edges count in the norm only.
+        All items of a frame count alike; those outside the edges count in the norm only.
     edges : (bins + 1,) or int
-        Ascending; a number stands for so many equal bins between the extremes.
+        Ascending, or how many equal bins between the extremes.
     log_weights : (frames, ...), optional
-        Logarithms of the weights of the frames, such as −½ `fixman.logdet` of a rigid simulation.
+        Logarithms of weights, such as −½ `fixman.logdet` of a rigid simulation.
     """
     array = arrays.real(values, (), "values")
     if array.ndim < 2 or not array.size:
@@ -163,7 +156,6 @@ def histogram(
 
 
 def _edges(edges: Any) -> Any:
-    """Return the number of bins, or their edges."""
     if not arrays.taken(edges, "edges").ndim:
         return arrays.positive_int(edges, "edges", 8)
     bounds = arrays.real(edges, (), "edges")
@@ -183,13 +175,12 @@ def _edges(edges: Any) -> Any:
 def persistence_length(chain: Chain, x: ArrayLike) -> Persistence:
     """Find the persistence length of a linear chain from the correlations of its bonds.
 
-    ``decay`` is ℓ in ⟨u_i·u_{i+s}⟩ = e^(−s L/ℓ): a line through the origin is fitted to the
-    logarithm, weighted by the number of pairs, up to the first s where it falls below −1, and to at
-    least two.  ``local`` takes neighbours alone, −L/ln⟨cos θ⟩, to which the other is equal where
-    bends are independent.  Both are 0 where neighbours do not persist at all, and inf for rods.
-    L is the mean length of the bonds.
+    ``decay`` is ℓ in ⟨u_i·u_{i+s}⟩ = e^(−s L/ℓ), L the mean length of bonds: a line through the
+    origin is fitted to the logarithm, weighted by the number of pairs, up to the first s where it
+    falls below −1, and to at least two.  ``local`` is −L/ln⟨cos θ⟩, equal to it where bends are
+    independent.  Both are 0 where neighbours do not persist at all, and inf for rods.
 
-    Everything is averaged over.  O(n ln n) a frame, by Fourier transforms along the chain.
+    All frames are averaged over.  O(n ln n) a frame, by Fourier transforms along the chain.
     """
     x = _configurations(chain, x)
     _require_linear(chain, "a persistence length")
@@ -222,7 +213,6 @@ def persistence_length(chain: Chain, x: ArrayLike) -> Persistence:
 
 
 def _decay(correlation: Array, pairs: Array) -> float:
-    """ℓ/L of a correlation; see `persistence_length`."""
     low = np.flatnonzero(correlation < np.exp(-1.0))
     end = max(int(low[0]) if low.size else correlation.size, 3)
     positive = np.flatnonzero(correlation[:end] <= 0.0)
@@ -236,10 +226,9 @@ def _decay(correlation: Array, pairs: Array) -> float:
 def structure_factor(chain: Chain, x: ArrayLike, q: ArrayLike, *, directions: int = 64) -> Array:
     """Return the isotropic structure factor S(q) = ⟨|Σ_k e^(i q·x_k)|²⟩/n, (..., len(q)).
 
-    The average runs over fixed directions of q, spread evenly over a half of the sphere or circle
-    (the other half gives the same).  It is unbiased for an ensemble without a preferred direction,
-    and O(n) where Debye's double sum is O(n²).  For one frame of extent R it needs about (q R)²
-    directions in space, q R in the plane, to be that sum.
+    The average runs over fixed directions of q.  It is unbiased for an ensemble without a preferred
+    direction, and O(n) where Debye's double sum is O(n²).  For one frame of extent R it needs about
+    (q R)² directions in space, q R in the plane, to be that sum.
     """
     x = _configurations(chain, x)
     numbers = np.atleast_1d(arrays.real(q, (), "q"))
@@ -278,9 +267,7 @@ def _directions(dim: int, count: int) -> Array:
 def kinetic_energy(chain: Chain, v: ArrayLike) -> Array:
     """½ Σ_k m_k |v_k|², (...)."""
     v = _configurations(chain, v, "v")
-    energy = 0.5 * np.einsum("k,...ka,...ka->...", chain.masses, v, v)
-    answer: Array = np.asarray(energy)[()]
-    return answer
+    return np.asarray(0.5 * np.einsum("k,...ka,...ka->...", chain.masses, v, v))[()]
 
 
 def potential_energy(chain: Chain, x: ArrayLike, potential: Any) -> Array:
@@ -291,9 +278,9 @@ def potential_energy(chain: Chain, x: ArrayLike, potential: Any) -> Array:
 def degrees_of_freedom(chain: Chain, conserved: int = 0) -> int:
     """How many quadratic terms of the kinetic energy have ½ kT each.
 
-    n·d less the hard coordinates, and less ``conserved``: the number of components of the momentum
-    that are zero throughout, angular momentum included, which a fixed base has none of.  For
-    `fixman.Langevin` it is 0; for `fixman.Newton` of a free chain whose centre of mass rests, d.
+    n·d less the hard coordinates, and less ``conserved``: how many components of the momentum and
+    angular momentum are zero throughout.  For `fixman.Langevin` it is 0; for `fixman.Newton` of a
+    free chain whose centre of mass rests, d.
     """
     require_chain(chain)
     conserved = arrays.whole(conserved, "conserved", 0)
@@ -310,8 +297,7 @@ def degrees_of_freedom(chain: Chain, conserved: int = 0) -> int:
 
 def temperature(chain: Chain, v: ArrayLike, conserved: int = 0) -> Array:
     """KT = 2 K / f of velocities that obey the constraints, (...), f of `degrees_of_freedom`."""
-    answer: Array = 2.0 * kinetic_energy(chain, v) / degrees_of_freedom(chain, conserved)
-    return answer
+    return 2.0 * kinetic_energy(chain, v) / degrees_of_freedom(chain, conserved)
 
 
 # --- errors ---------------------------------------------------------------------------------------
@@ -320,8 +306,7 @@ def temperature(chain: Chain, v: ArrayLike, conserved: int = 0) -> Array:
 def correlation_time(series: ArrayLike) -> float:
     """Integrated autocorrelation time ½ + Σ_t ρ(t), in frames, of a series (frames, ...).
 
-    Half for uncorrelated frames; τ/½ frames are worth one.  The sum ends where Sokal's window
-    closes, see `fixman._common.statistics`.
+    Half for uncorrelated frames; τ/½ frames are worth one.  The sum ends with Sokal's window.
     """
     return 0.5 * statistics.statistical_inefficiency(series)
 
@@ -329,15 +314,9 @@ def correlation_time(series: ArrayLike) -> float:
 def mean_with_error(series: ArrayLike, *, log_weights: ArrayLike | None = None) -> Mean:
     """Mean of a series (frames, ...), and its standard error with regard to correlations.
 
-    With weights of the frames, Σ w f / Σ w, and the error of that ratio to first order.  The error
+    With logarithms of weights, Σ w f / Σ w, and the error of that ratio to first order.  The error
     of a series shorter than some fifty times its `correlation_time` is too small, and so may that
     time itself be.
-
-    Parameters
-    ----------
-    series : (frames, ...)
-    log_weights : as series, optional
-        Logarithms, up to a constant.
     """
     values = arrays.real(series, (), "series")
     if log_weights is None:

@@ -63,7 +63,6 @@ def simulate(
 
     Parameters
     ----------
-    chain : Chain
     x0, v0 : (n, d), or (replicas, n, d)
         Hard coordinates keep the values that they have here.  By default the stepper draws v0.
     stepper : fixman.Newton, fixman.Langevin or another
@@ -73,15 +72,13 @@ def simulate(
         By default as many as x0 has.
     workers : int
         Threads.  The results do not depend on it.
-    rng : int or numpy.random.Generator, optional
-        Every replica has a stream of its own.
     out : str or os.PathLike, optional
         File to be made for the run; ``overwrite`` has another run there give way.
     observables : functions, or mapping of names to functions, optional
         Evaluated at every frame: f(chain, x) or f(chain, v), by the name of its second parameter,
         of read-only (replicas, n, d), gives (replicas, ...).
     progress : bool, optional
-        Whether to show a progress bar; by default if stderr is a terminal that tqdm can use.
+        Whether to show a bar; by default if stderr is a terminal that tqdm can use.
     client : distributed.Client, optional
         Has workers on other machines compute groups of replicas, with the same bits.
 
@@ -110,7 +107,15 @@ def simulate(
     generator, seed = _generator(rng)
     warn_of_temperature(getattr(stepper, "potential", None), getattr(stepper, "kT", None))
     state = stepper.start(chain, x0, v0, replicas, generator)
-    about = _about(chain, stepper, state, recorded) | {"steps": steps, "every": every, "rng": seed}
+    about = provenance.begun(
+        "chain",
+        chain=json.loads(chain.to_json()),
+        stepper=stepper.parameters(),
+        replicas=replicas,
+        arrays=recording.names(state, recorded),
+        observables={name: recording.home(f) for name, f in recorded.items()},
+    )
+    about |= {"steps": steps, "every": every, "rng": seed}
     groups = 1 if client is None else len(spread.edges(replicas, running.workers, client)) - 1
     about["block"] = _block(chain, replicas, every, stepper, groups)
     target = runfile.begin(out, overwrite, about, state.arrays(), partial(Run, chain))
@@ -134,20 +139,16 @@ def resume(
 
     Parameters
     ----------
-    path : str or os.PathLike
-        File of a run that was interrupted, killed, or finished.
     steps : int, optional
         New total number of steps, to extend or to shorten the run; a multiple of ``every``.
     stepper, observables, tau : optional
         Needed, the same as before, where they hold functions or objects of your own; ``tau`` are
         the forces of a run of rigid bodies.
-    workers, progress, client
-        As for `simulate`; they may differ from before.
 
     Returns
     -------
     Run, or fixman.rigid.motion.Trajectory
-        All frames, those from before included.
+        All frames; other arguments are as for `simulate`, and may differ from before.
 
     Raises
     ------
@@ -218,7 +219,6 @@ def load_run(path: str | os.PathLike[str]) -> Run:
 
 
 def _maker(about: Mapping[str, Any]) -> Callable[..., Any]:
-    """Return what makes a `Series` of a run by what it says of itself."""
     if about["kind"] == "rigid":
         from fixman.rigid import motion
 
@@ -227,7 +227,7 @@ def _maker(about: Mapping[str, Any]) -> Callable[..., Any]:
 
 
 class _Running:
-    """How a run is computed, of which its results do not depend."""
+    """How a run is computed, on which its results do not depend."""
 
     def __init__(self, workers: Any, progress: Any, client: Any) -> None:
         self.workers = _arrays.positive_int(workers, "workers")
@@ -244,7 +244,6 @@ class _Running:
         observables: Mapping[str, Observable],
         state: State | None = None,
     ) -> None:
-        """Advance a run to the end or until Ctrl-C."""
         from fixman.simulation.steppers import State
 
         model = chain, stepper, observables, self.workers
@@ -257,7 +256,7 @@ class _Running:
 
 
 def _looked_at(run: Run) -> Run:
-    """Warn of a run whose frames repeat, since its moves were refused."""
+    """Warn of a run whose moves were refused."""
     share = float(run.acceptance.mean())
     if share < FEW and run.steps_done:
         dt = run.about["stepper"].get("dt")
@@ -274,17 +273,14 @@ def _looked_at(run: Run) -> Run:
 
 
 def require_stepper(stepper: Any) -> None:
-    """Refuse what cannot be run, a class that wants its arguments first of all."""
-    text = "stepper must be fixman.Langevin(dt), fixman.Newton(dt) or another stepper"
-    if isinstance(stepper, type):
-        name = stepper.__name__
-        raise TypeError(f"{text}, got the class {name}: make one, {name}(dt)")
-    if not all(callable(getattr(stepper, name, None)) for name in _STEPPER):
+    """Refuse what cannot be run, and a class of what could."""
+    known = all(callable(getattr(stepper, name, None)) for name in _STEPPER)
+    if not known or isinstance(stepper, type):
+        text = "stepper must be fixman.Langevin(dt), fixman.Newton(dt) or another stepper"
         raise TypeError(f"{text}, got {stepper!r:.80}")
 
 
 def _frames(steps: Any, every: Any) -> tuple[int, int]:
-    """Return steps, and how many are from frame to frame."""
     steps = _arrays.positive_int(steps, "steps")
     every = _every(steps) if every is None else _arrays.positive_int(every, "every")
     provenance.require_whole(steps, every)
@@ -292,7 +288,6 @@ def _frames(steps: Any, every: Any) -> tuple[int, int]:
 
 
 def _every(steps: int) -> int:
-    """Divide ``steps`` into about `FRAMES`."""
     divisors = {d for k in range(1, MOST_FRAMES + 1) if steps % k == 0 for d in (k, steps // k)}
     every = max(d for d in divisors if d <= max(1, steps // FRAMES))
     if steps // every > MOST_FRAMES:
@@ -301,25 +296,10 @@ def _every(steps: int) -> int:
 
 
 def _replicas(replicas: int | None, **given: ArrayLike | None) -> int:
-    """Return what was asked for, or the leading axis of x0 or v0."""
     if replicas is not None:
         return _arrays.positive_int(replicas, "replicas")
     shapes = [_arrays.taken(value, name).shape for name, value in given.items()]
     return max((int(shape[0]) for shape in shapes if len(shape) == 3), default=1)
-
-
-def _about(
-    chain: Chain, stepper: Stepper, state: State, observables: Mapping[str, Observable]
-) -> dict[str, Any]:
-    """Return what a new run says of its model."""
-    return provenance.begun(
-        "chain",
-        chain=json.loads(chain.to_json()),
-        stepper=stepper.parameters(),
-        replicas=len(state.x),
-        arrays=recording.names(state, observables),
-        observables={name: recording.home(f) for name, f in observables.items()},
-    )
 
 
 def _block(
@@ -345,7 +325,6 @@ def _holds_own(described: Any) -> bool:
 
 
 def _generator(rng: Any) -> tuple[np.random.Generator, dict[str, Any]]:
-    """Return a generator, and what the run says of it."""
     generator = _arrays.generator(rng)
     bits: Any = generator.bit_generator
     if generator is not rng:

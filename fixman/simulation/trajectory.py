@@ -22,9 +22,9 @@ REFUSING = ("hybrid", "montecarlo")  # steppers that tally the moves that they t
 class Run(Series):
     """A trajectory: frames at every ``every`` steps, the start included.
 
-    Arrays of a stored run are read when they are asked for, and kept.  ``run[1000:2000:10]`` is a
-    run of those frames, which reads no others; `blocks` yields pieces one by one, for what is
-    larger than memory.
+    Arrays of a stored run are read when they are used: ``run.x[1000:1100]`` reads those frames,
+    and what needs the whole array keeps it.  ``run[1000:2000:10]`` is a run of those frames, and
+    `blocks` yields pieces one by one.
 
     Attributes
     ----------
@@ -85,7 +85,6 @@ class Run(Series):
 
 
 def require_run(run: Run) -> None:
-    """Refuse anything but a `Run`, a path first of all."""
     if not isinstance(run, Run):
         raise TypeError(
             f"run must be a fixman.Run, from simulate or load_run, got {type(run).__name__}"
@@ -93,7 +92,6 @@ def require_run(run: Run) -> None:
 
 
 def chosen_replica(run: Run, replica: Any) -> int:
-    """Return the number of a replica, counted from 0."""
     number = arrays.whole(replica, "replica")
     if not -run.replicas <= number < run.replicas:
         raise ValueError(f"the run has replicas 0 to {run.replicas - 1}, got {number}")

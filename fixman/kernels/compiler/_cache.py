@@ -3,18 +3,12 @@
     <folder>/fixman-<module>-<digest>/<kernel>-<digest>
 
 numba's own cache compares a kernel with the one file that it stands in, but what is inlined into it
-stands in others, and code compiled for other sizes of memory would overrun it.  The first digest
-covers the contents of the kernel's file and of all files that this one imports, directly or not,
-versions and settings.  Old code is therefore not even looked for, whatever the folder and whatever
-installers do with the times of files, and an edit of a potential compiles no robot again.  Each
-file is one kernel for one signature, checks itself, and replaces another whole: a damaged or
-missing file costs time and nothing else.
+stands in others.  The first digest covers the kernel's file and all that this one imports, directly
+or not, versions and settings: old code is not even looked for, and an edit of a potential compiles
+no robot again.  Each file is one kernel for one signature, checks itself, and replaces another
+whole: a damaged or missing file costs time and nothing else.
 
-Kept code is run as it is read.  A folder that belongs to another user, or that others can write
-to, is therefore not used.
-
-This needs a dispatcher's ``_cache`` from numba, and how it takes a result of compilation apart and
-puts it together.
+Kept code is run as it is read: a folder that others can write to is not used.
 """
 
 from __future__ import annotations
@@ -35,16 +29,8 @@ from pathlib import Path
 from stat import S_ISDIR
 from typing import Any
 
-from fixman.kernels.compiler.internals import (
-    NullCache,
-    appdirs,
-    config,
-    llvmlite,
-    numba,
-    rebuild,
-    serialize,
-    types,
-)
+from fixman.kernels.compiler import internals as nb
+from fixman.kernels.compiler.internals import config, numba, types
 
 PACKAGE = "fixman.kernels"
 SOURCES = Path(__file__).parents[1]
@@ -54,19 +40,18 @@ KEPT = 3  # folders of a module with other digests: branches and versions that t
 CHECK = 16  # bytes of a check sum
 SETTINGS = ("BOUNDSCHECK", "DEBUGINFO_DEFAULT", "LOOP_VECTORIZE", "OPT", "SLP_VECTORIZE")
 
-
 _warned = False
 
 
 def njit(**options: Any) -> Callable[[Any], Any]:
     """Return ``numba.njit`` with these options, which keeps the kernels of this folder on disk."""
-    wanted: Any = {"no_cfunc_wrapper": True, **options}
-    compiled = numba.njit(**wanted)
+    compiled = numba.njit(**{"no_cfunc_wrapper": True, **options})
 
     def decorate(function: Any) -> Any:
         dispatcher = compiled(function)
         _forget_constants(dispatcher)
-        found = folder(_file(function.__module__)) if _ours(function.__module__) else None
+        ours = function.__module__.startswith(PACKAGE)
+        found = folder(_file(function.__module__)) if ours else None
         if found is not None:
             dispatcher._cache = Cache(function, found)
         return dispatcher
@@ -84,15 +69,8 @@ def _forget_constants(dispatcher: Any) -> None:
     dispatcher.get_call_template = resolve_any
 
 
-def _ours(module: str) -> bool:
-    return module.startswith(PACKAGE)
-
-
-class Cache(NullCache):  # type: ignore[misc]
-    """A function's cache, as numba asks for it.
-
-    Whatever goes wrong with a file or inside numba, the kernel is compiled: hence ``Exception``.
-    """
+class Cache(nb.NullCache):  # type: ignore[misc]
+    """A function's cache for numba; whatever goes wrong with a file, the kernel is compiled."""
 
     def __init__(self, function: Any, folder: Path) -> None:
         self._function = function
@@ -109,7 +87,7 @@ class Cache(NullCache):  # type: ignore[misc]
             if _check(content[CHECK:]) != content[:CHECK]:
                 return None  # it will be replaced
             known, parts = pickle.loads(content[CHECK:])
-            return rebuild(target_context, *parts) if known == sig else None
+            return nb.rebuild(target_context, *parts) if known == sig else None
         except FileNotFoundError:
             return None
         except Exception as error:
@@ -123,7 +101,7 @@ class Cache(NullCache):  # type: ignore[misc]
             _read.cache_clear()  # sources may have been edited since this process read them
             if digest(_file(self._function.__module__)) != self._folder.name.rsplit("-", 1)[1]:
                 return
-            content = serialize.dumps((sig, data._reduce()))
+            content = nb.serialize.dumps((sig, data._reduce()))
             _write(self._path(sig, data.codegen), _check(content) + content)
         except Exception as error:
             if "no compiled object" not in str(error):  # which Ctrl-C leaves behind
@@ -133,7 +111,7 @@ class Cache(NullCache):  # type: ignore[misc]
         function, code = self._function, self._function.__code__
         cells = tuple(cell.cell_contents for cell in function.__closure__ or ())
         parts = (
-            function.__qualname__, code.co_firstlineno, code.co_code, serialize.dumps(cells),
+            function.__qualname__, code.co_firstlineno, code.co_code, nb.serialize.dumps(cells),
             str(sig), *map(digest, _defined(sig)), codegen.magic_tuple(),
         )  # fmt: skip
         name = hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
@@ -141,22 +119,18 @@ class Cache(NullCache):  # type: ignore[misc]
 
 
 def _file(module: str) -> str:
-    """Name of a kernel's file, by that of its module."""
     return module.removeprefix(PACKAGE).removeprefix(".") or "__init__"
 
 
 def _defined(kind: Any) -> Iterator[str]:
-    """Files of the classes and functions that a signature refers to.
-
-    A kernel need not import them.
-    """
+    """Files of the classes and functions in a signature, which a kernel need not import."""
     parts: Any = getattr(kind, "args", None) or getattr(kind, "types", ())
     for part in kind if isinstance(kind, tuple) else parts:
         yield from _defined(part)
     known = getattr(kind, "instance_class", None)  # its class, if it is a named tuple
     if isinstance(kind, types.Dispatcher):
         known = kind.dispatcher.py_func
-    if known is not None and _ours(known.__module__):
+    if known is not None and known.__module__.startswith(PACKAGE):
         yield _file(known.__module__)
 
 
@@ -198,12 +172,9 @@ def _own(found: Path) -> bool:
 
 
 def digest(file: str) -> str:
-    """Digest of a kernel file, of all that it imports, and of what else decides the machine code.
-
-    The processor and its features are in the name of each file.
-    """
+    """Digest of a kernel file and of all else that decides its code, but for the processor."""
     known = hashlib.blake2b(digest_size=16)
-    versions = numba.__version__, llvmlite.__version__, sys.version
+    versions = numba.__version__, nb.llvmlite.__version__, sys.version
     settings = [getattr(config, name, None) for name in SETTINGS]
     known.update(repr((versions, settings)).encode())
     for name in sorted(_needed(file)):
@@ -213,7 +184,6 @@ def digest(file: str) -> str:
 
 
 def _needed(file: str) -> set[str]:
-    """Names of a file and of all that it imports, with the options of `jit` and this file."""
     needed: set[str] = set()
     waiting = {"__init__", "compiler._cache", "compiler.internals", file}
     while waiting:
@@ -242,7 +212,7 @@ def _read(file: str) -> tuple[str, set[str]]:
 def _bases() -> list[Path]:
     """Folders in the order in which numba looks for one."""
     given = config.CACHE_DIR and os.path.abspath(config.CACHE_DIR)
-    found = (given, str(SOURCES / "__pycache__"), appdirs.user_cache_dir("fixman", False))
+    found = (given, str(SOURCES / "__pycache__"), nb.appdirs.user_cache_dir("fixman", False))
     return [Path(name) for name in found if os.path.isabs(name)]  # a user may have no home
 
 
@@ -272,7 +242,6 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _warn(reason: str) -> None:
-    """Warn once in a process."""
     global _warned
     if _warned:
         return

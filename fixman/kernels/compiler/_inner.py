@@ -1,11 +1,9 @@
 """While something is compiled: kernels of kernels are optimized once, and a long wait is explained.
 
-numba optimizes each function in full and then, as a part of every function above it, again.
-Functions that Python never calls have no wrapper for it.  For these the cheap passes suffice, which
-join functions and drop counts of references: that saves a fifth of a first call.
-
-This needs numba's event of a compilation, and ``_optimize_final_module`` of its libraries.  Where
-the passes cannot be chosen so, all is optimized as numba does.
+numba optimizes each function in full and then, as a part of every function above it, again.  For
+functions that Python never calls the cheap passes suffice, which join functions and drop counts of
+references: that saves a fifth of a first call.  Where the passes cannot be chosen so, all is
+optimized as numba does.
 """
 
 from __future__ import annotations
@@ -31,7 +29,6 @@ class Compiling(event.Listener):
         self.said = False
 
     def on_start(self, event: Any) -> None:
-        """Note the function that is compiled now; functions that are not ours belong to it."""
         made: Any = event.data["dispatcher"]
         ours = made.py_func.__module__.startswith(PACKAGE)
         now = time.perf_counter()
@@ -48,7 +45,6 @@ class Compiling(event.Listener):
                 )
 
     def on_end(self, event: Any) -> None:
-        """Go back to the function that asked for it."""
         self.inner.pop()
         if len(self.inner) == 1:
             self.spent += time.perf_counter() - self.since

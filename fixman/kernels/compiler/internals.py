@@ -1,7 +1,6 @@
 """Everything of numba and llvmlite that kernels use, in one place.
 
-Most of these names are internals: a release of numba may drop or change one.  A missing one is
-refused here, in words.
+A release of numba may drop or change one: a missing one is refused here, in words.
 """
 
 from __future__ import annotations

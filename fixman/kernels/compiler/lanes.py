@@ -1,9 +1,9 @@
 """Eight states at once: a numba type for one SIMD register of eight doubles.
 
-LLVM does not vectorize a recursion along a chain, nor an inner loop over states whose body is a
-whole link.  A kernel written with the functions below on values "like" another value compiles to
-scalar code where that is a float and to one vector instruction an operation where it is `eight`.
-A unit is one double or eight; memory is a flat float64 array and unit k begins at k or 8 k.
+LLVM does not vectorize a recursion along a chain.  A kernel written with the functions below on
+values "like" another value compiles to scalar code where that is a float and to one vector
+instruction an operation where it is `eight`.  A unit is one double or eight; memory is a flat
+float64 array and unit k begins at k or 8 k.
 
     load, store           unit k of a work array
     entry                 element k of an index array
@@ -38,39 +38,20 @@ import operator
 from typing import Any
 
 from fixman.kernels import jit, njit
-from fixman.kernels.compiler.internals import (
-    CHECKED,
-    WHOLE,
-    AbstractTemplate,
-    cgutils,
-    element,
-    impl_ret_borrowed,
-    impl_ret_new_ref,
-    infer_global,
-    ir,
-    lower_builtin,
-    models,
-    named_intrinsic,
-    new_array,
-    populate_array,
-    register_model,
-    signature,
-    types,
-    written,
-)
+from fixman.kernels.compiler import internals as nb
+from fixman.kernels.compiler.internals import WHOLE, element, ir, named_intrinsic, types, written
 
 LANES = 8
 
-# Parts of a kernel of which nothing is left as a call, whatever their size, and in which a float
-# and a lane agree to the last bit.  Of a b + c d a compiler may fuse either product with the sum,
-# and does not choose the same one in lanes: nothing is fused.  Without any flag of its own such a
-# function would take on those of the kernel that it is inlined into.
+# Parts of a kernel of which nothing is left as a call, and in which a float and a lane agree to the
+# last bit.  Of a b + c d a compiler may fuse either product with the sum, and does not choose the
+# same one in lanes: nothing is fused.  Without any flag of its own such a function would take on
+# those of the kernel that it is inlined into.
 #
-# References to arrays are not counted in them: that would cost more than a short chain's step.  So
-# they neither make arrays nor return any, which `exact_arrays` do.
+# Counting references to arrays would cost more than a short chain's step.  So these parts neither
+# make arrays nor return any, which `exact_arrays` do.
 #
-# Only other kernels call them, but for `exact_entry`: what Python would need is not compiled,
-# nor of an `exact_call`, a kernel that is not put into those that call it.
+# Python calls only an `exact_entry` and an `exact_kernel`; an `exact_call` stays a call.
 _EXACT: Any = {"nogil": True, "error_model": "numpy", "fastmath": {"nsz"}, "forceinline": True}
 exact_entry = njit(**_EXACT, _nrt=False)
 exact = njit(**_EXACT, _nrt=False, no_cpython_wrapper=True)
@@ -82,17 +63,14 @@ exact_call = njit(nogil=True, error_model="numpy", _nrt=True, no_cpython_wrapper
 class Eight(types.Type):
     """Eight doubles in a register."""
 
-    def __init__(self) -> None:
-        super().__init__(name="eight")
 
-
-EIGHT = Eight()
+EIGHT = Eight("eight")
 VECTOR = ir.VectorType(ir.DoubleType(), LANES)
 INDEX = ir.IntType(32)
 
 
-@register_model(Eight)
-class _Model(models.PrimitiveModel):
+@nb.register_model(Eight)
+class _Model(nb.models.PrimitiveModel):
     def __init__(self, manager: Any, fe_type: Any) -> None:
         super().__init__(manager, fe_type, VECTOR)
 
@@ -104,26 +82,25 @@ def _spread(builder: Any, scalar: Any) -> Any:
 
 
 def cast(context: Any, builder: Any, value: Any, given: Any) -> Any:
-    """Return a number in every lane."""
     if given is EIGHT:
         return value
     return _spread(builder, context.cast(builder, value, given, types.float64))
 
 
 def _binary(op: Any, instruction: str) -> None:
-    class Template(AbstractTemplate):
+    class Template(nb.AbstractTemplate):
         def generic(self, args: Any, kws: Any) -> Any:
             fit = all(a is EIGHT or isinstance(a, types.Number) for a in args)
-            return signature(EIGHT, *args) if fit and len(args) == 2 and EIGHT in args else None
+            return nb.signature(EIGHT, *args) if fit and len(args) == 2 and EIGHT in args else None
 
-    infer_global(op)(Template)
+    nb.infer_global(op)(Template)
 
     def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         x, y = (cast(context, builder, v, t) for v, t in zip(args, sig.args, strict=True))
         return getattr(builder, instruction)(x, y)
 
     for left, right in ((Eight, Eight), (Eight, types.Number), (types.Number, Eight)):
-        lower_builtin(op, left, right)(lower)
+        nb.lower_builtin(op, left, right)(lower)
 
 
 for _op, _name in (
@@ -137,13 +114,13 @@ for _op, _name in (
     _binary(getattr(operator, "i" + _op.__name__), _name)
 
 
-@infer_global(operator.neg)
-class _Negative(AbstractTemplate):
+@nb.infer_global(operator.neg)
+class _Negative(nb.AbstractTemplate):
     def generic(self, args: Any, kws: Any) -> Any:
-        return signature(EIGHT, EIGHT) if tuple(args) == (EIGHT,) else None
+        return nb.signature(EIGHT, EIGHT) if tuple(args) == (EIGHT,) else None
 
 
-@lower_builtin(operator.neg, Eight)
+@nb.lower_builtin(operator.neg, Eight)
 def _negative(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return builder.fneg(args[0])
 
@@ -259,7 +236,6 @@ def lanewise(write: Any) -> Any:
 
 
 def _function(builder: Any, name: str, *values: Any) -> Any:
-    """Call one of LLVM's functions."""
     kind = values[0].type
     suffix = f"v{LANES}f64" if kind == VECTOR else "f64"
     declared = ir.FunctionType(kind, [kind] * len(values))
@@ -349,11 +325,11 @@ def choose(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 def _view(context: Any, builder: Any, kind: Any, whole: Any, start: Any, size: Any) -> Any:
     """Array of ``size`` numbers of a flat array from ``start`` on, which shares its memory."""
     view = context.make_array(kind)(context, builder)
-    populate_array(
+    nb.populate_array(
         view,
         data=builder.gep(whole.data, [start]),
         shape=[size],
-        strides=cgutils.unpack_tuple(builder, whole.strides),
+        strides=nb.cgutils.unpack_tuple(builder, whole.strides),
         itemsize=whole.itemsize,
         meminfo=whole.meminfo,
     )
@@ -366,13 +342,13 @@ def part(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     width = WHOLE(LANES if sig.args[3] is EIGHT else 1)
     whole = context.make_array(sig.args[0])(context, builder, args[0])
     start, size = (builder.mul(arg, width) for arg in args[1:3])
-    if CHECKED:  # a part that is not there is empty, so that its use is seen
+    if nb.CHECKED:  # a part that is not there is empty, so that its use is seen
         left = builder.sub(whole.nitems, start)
         size = builder.select(builder.icmp_signed("<", left, size), left, size)
         outside = builder.icmp_signed("<", builder.or_(start, size), WHOLE(0))
         size = builder.select(outside, WHOLE(0), size)
     view = _view(context, builder, sig.args[0], whole, start, size)
-    return impl_ret_borrowed(context, builder, sig.return_type, view)
+    return nb.impl_ret_borrowed(context, builder, sig.return_type, view)
 
 
 @written(lambda units, like: types.Array(types.float64, 1, "C")(types.intp, like))
@@ -381,12 +357,12 @@ def memory(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     kind = sig.return_type
     size = builder.mul(args[0], WHOLE(LANES if sig.args[1] is EIGHT else 1))
     room = builder.add(size, WHOLE(LANES))
-    whole = new_array(context, builder, kind, [room])
-    cgutils.memset(builder, whole.data, builder.mul(room, WHOLE(8)), 0)
+    whole = nb.new_array(context, builder, kind, [room])
+    nb.cgutils.memset(builder, whole.data, builder.mul(room, WHOLE(8)), 0)
     numbers = builder.lshr(builder.ptrtoint(whole.data, WHOLE), WHOLE(3))
     skip = builder.and_(builder.neg(numbers), WHOLE(LANES - 1))
     view = _view(context, builder, kind, whole, skip, size)
-    return impl_ret_new_ref(context, builder, kind, view)
+    return nb.impl_ret_new_ref(context, builder, kind, view)
 
 
 @jit

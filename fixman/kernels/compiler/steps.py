@@ -1,15 +1,14 @@
 """Straight parts of kernels, written into them as they run and not compiled by themselves.
 
-numba takes some milliseconds for every operation of a function: it infers types one by one, and
-compiles what a kernel calls before the kernel.  A `step` it never sees: the function is run once
-with `Value` objects, each of whose operations writes one instruction into the kernel that calls it.
-Kernels keep what steps cannot have: loops over bodies, branches on numbers, early returns.
+numba takes milliseconds for every operation of a function.  A `step` it never sees: the function is
+run once with `Value` objects, each of whose operations writes one instruction into the kernel that
+calls it.  Kernels keep what steps cannot have: loops over bodies, branches on numbers, returns.
 
-Inside a step, numbers are floats, integers or `eight` states in lanes, tuples nest,
-elements of arrays are read and set by index (not from the end), ``&`` joins conditions, ``>>``
-fills with zeros, and loops over constants are unrolled.  It may call other steps and the
-intrinsics of `fixman.kernels.compiler.lanes`.  Given numbers that are `moving`, steps of sums,
-products, divisions and square roots differentiate themselves: they compute rates as well.
+Inside a step, numbers are floats, integers or `eight` states in lanes, tuples nest, elements of
+arrays are read and set by index (not from the end), ``&`` joins conditions, ``>>`` fills with
+zeros, and loops over constants are unrolled.  It may call other steps and the intrinsics of
+`lanes`.  Given numbers that are `moving`, steps of sums, products, divisions and square roots
+compute rates as well.
 
 Nothing in an `exact_step` is contracted but by `fma`, whatever kernel it is in: a float and a lane
 agree to the last bit.  A step that is `chosen` is one of several, by a number that is known at run
@@ -23,15 +22,8 @@ from functools import cache
 from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
 
-from fixman.kernels.compiler.internals import (
-    CHECKED,
-    Dispatcher,
-    cgutils,
-    field,
-    ir,
-    named_intrinsic,
-    types,
-)
+from fixman.kernels.compiler import internals as nb
+from fixman.kernels.compiler.internals import cgutils, ir, named_intrinsic, types
 from fixman.kernels.compiler.lanes import EIGHT, cast, root
 
 DOUBLE, INTEGER = types.float64, types.int64
@@ -61,14 +53,14 @@ class Value:
         codes = [_as(_number(k, self.writer), INTEGER) for k in indices]
         if self.array is None:
             data, *parts = (
-                field(context, builder, self.kind, self.code, name)
+                nb.field(context, builder, self.kind, self.code, name)
                 for name in ("data", "shape", "strides")
             )
             self.array = data, *(cgutils.unpack_tuple(builder, part) for part in parts)
         data, shape, strides = self.array
         layout = self.kind.layout
         return cgutils.get_item_pointer2(
-            context, builder, data, shape, strides, layout, codes, boundscheck=CHECKED
+            context, builder, data, shape, strides, layout, codes, boundscheck=nb.CHECKED
         )
 
     def __getitem__(self, index: Any) -> Value:
@@ -137,7 +129,6 @@ for _name, _instruction in (
 
 
 def _call(function: Any, *args: Any) -> Any:
-    """Call an intrinsic."""
     if any(isinstance(x, Moving) for x in args):
         return _DERIVATIVES[id(function)](*args)
     writer = next(x.writer for x in args if isinstance(x, Value))
@@ -201,7 +192,6 @@ def moving(x: Any, rate: Any) -> Any:
 
 
 def rates(x: Any) -> Any:
-    """Return the rates of what `moving` numbers have become."""
     if isinstance(x, tuple):
         return tuple(map(rates, x))
     rate = _parted(x)[1]
@@ -237,7 +227,7 @@ _STEPS: dict[int, Any] = {}  # the function for `Value` objects, by the id of a 
 def _translated(x: Any) -> Any:
     if id(x) in _STEPS:
         return _STEPS[id(x)]
-    if isinstance(x, Dispatcher):
+    if isinstance(x, nb.Dispatcher):
         return _plain(x.py_func)
     if isinstance(x, ModuleType):
         return _Names(x)
@@ -245,8 +235,6 @@ def _translated(x: Any) -> Any:
 
 
 class _Names:
-    """The names of a module, as functions for `Value` objects."""
-
     def __init__(self, module: Any) -> None:
         self._module = module
 

@@ -35,10 +35,7 @@ BAND = 4
 
 
 class Banded(NamedTuple):
-    """Joints i and j of each row; ``weights`` W_{r,r+k} of (1), k = 0 … BAND; and w of the joints.
-
-    Joints are the beads, behind the points that do not move, of which w is 0.
-    """
+    """Joints i and j of each row; ``weights`` W_{r,r+k} of (1), k = 0 … BAND; w of the joints."""
 
     begins: np.ndarray[Any, np.dtype[np.int32]]
     ends: np.ndarray[Any, np.dtype[np.int32]]
@@ -138,7 +135,6 @@ def column_of(L, r, like):
 
 @exact
 def factor(system, room, X, like):
-    """p at X and LDLᵀ of H."""
     axes = system.axes
     for r in range(system.begins.size):
         i, j = entry(system.begins, r), entry(system.ends, r)
@@ -206,10 +202,7 @@ def push(system, room, Y, busy, rate, like):
 
 @exact
 def hold(system, room, X0, X, V, rate, limits, like):
-    """X onto the manifold by (2), given the factor at X0; V gets ``rate`` times what X gains.
-
-    Returns the lanes without an answer in so many iterations.
-    """
+    """X onto the manifold by (2)."""
     tolerance, iterations = limits
     m = system.begins.size
     zero = 0.0 * like
@@ -230,7 +223,6 @@ def hold(system, room, X0, X, V, rate, limits, like):
 
 @exact
 def project(system, room, V, X, like):
-    """V along the manifold by (3), given the factor at X."""
     before = nothing(like)
     for r in range(system.begins.size):
         v = between(V, entry(system.begins, r), entry(system.ends, r), system.axes, like)
@@ -244,7 +236,6 @@ def project(system, room, V, X, like):
 
 @exact
 def logdet(system, room, like):
-    """ln det H, given the factor."""
     product, power = 0.0 * like + 1.0, 0.0 * like
     for r in range(system.begins.size):
         product, power = multiplied(product, power, load(room.inverse, r, like))
@@ -284,9 +275,9 @@ def draw(system, room, r, S, kT, like):
 
 @exact
 def add_metric_force(system, room, F, X, kT, like):
-    """F ← F − ½ kT ∂ ln det H / ∂x, given the factor.
+    """−½ kT ∂ ln det H / ∂x.
 
-    By (1) this is −kT Σ_{r<s} S_rs W_rs ∂(p_r·p_s)/∂x, S = H⁻¹, but for parts along the rows.
+    By (1) it is −kT Σ_{r<s} S_rs W_rs ∂(p_r·p_s)/∂x, S = H⁻¹, but for parts along the rows.
     """
     axes = system.axes
     S = untouched(like)

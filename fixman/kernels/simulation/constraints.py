@@ -9,8 +9,7 @@
     add_metric_force(system, room, F, X, kT, like)      F ← F − ½ kT ∂ ln det H^bb / ∂x
 
 With `OFTEN` the system says how many iterations there are at most; `jointed_steps.hold` needs no
-factor.  The choice is made when a kernel is compiled and costs nothing.  A system that is None has
-no room, no factor and no force, and nothing is compiled.
+factor.  A system that is None has no room, no factor and no force.
 """
 
 from __future__ import annotations
@@ -23,11 +22,7 @@ from fixman.kernels.simulation import banded_steps, general_steps, jointed_steps
 from fixman.kernels.simulation.banded_steps import Banded
 from fixman.kernels.simulation.jointed_steps import Jointed
 
-KINDS: dict[Any, Any] = {
-    Jointed: jointed_steps,
-    Banded: banded_steps,
-    Hard: general_steps,
-}
+KINDS: dict[Any, Any] = {Jointed: jointed_steps, Banded: banded_steps, Hard: general_steps}
 OFTEN = 1000
 # as `exact_arrays` and `exact` in `lanes`
 ARRAYS: Any = {
@@ -37,20 +32,11 @@ ARRAYS: Any = {
 OPTIONS: Any = {**ARRAYS, "_nrt": False}
 
 
-class _Nothing:
-    """The functions of a system that is None."""
-
-    @staticmethod
-    def room(system, targets, like):
-        return like
-
-    @staticmethod
-    def factor(system, room, X, like):
-        pass
-
-    @staticmethod
-    def add_metric_force(system, room, F, X, kT, like):
-        pass
+NOTHING: dict[str, Any] = {
+    "room": lambda system, targets, like: like,
+    "factor": lambda system, room, X, like: None,
+    "add_metric_force": lambda system, room, F, X, kT, like: None,
+}
 
 
 def _chosen(name: str, options: Any) -> Any:
@@ -59,9 +45,9 @@ def _chosen(name: str, options: Any) -> Any:
 
     @overload(function, jit_options=options, strict=False)
     def _(system, *others):
-        nothing = isinstance(system, types.NoneType)
-        made = getattr(_Nothing if nothing else KINDS[system.instance_class], name)
-        return getattr(made, "py_func", made)
+        if isinstance(system, types.NoneType):
+            return NOTHING[name]
+        return getattr(KINDS[system.instance_class], name).py_func
 
     return function
 

@@ -22,6 +22,7 @@ from fixman.kernels.chain import hard
 from fixman.kernels.chain.rows import SQUARE, bonds, measure, rest
 from fixman.kernels.compiler import lanes as lane
 from fixman.kernels.compiler.lanes import entry, exact, exact_arrays, fma, larger, load, part, store
+from fixman.kernels.compiler.steps import exact_step
 from fixman.kernels.factors import sparse
 
 CHORDS = 50  # iterations: where the drift is moderate five to eight are needed
@@ -54,14 +55,14 @@ def room(system, targets, like):
     )
 
 
-@exact
+@exact_step
 def magnitude(x):
     return larger(x, -x)
 
 
 @exact
 def rounding(X, like):
-    """Return how far differences of positions may be off."""
+    """How far differences of positions may be off."""
     size = 0.0 * like
     for k in range(X.size // lane.lanes(like)):
         size = larger(magnitude(load(X, k, like)), size)
@@ -72,8 +73,7 @@ def rounding(X, like):
 def residual(kind, u, v, t, g, goal, size, far):
     """Goal less value of a row, its unit, and rounding where positions are of ``size``.
 
-    g is the last of the row's vectors where the drift began.  No arrays are passed: numba would
-    count references to them.
+    g is the last of the row's vectors where the drift began.
     """
     value, scale, _ = measure(kind, u, v, t)
     lack, whole, noise = rest(kind, value, scale, u, v, g, goal, size)
@@ -85,11 +85,7 @@ def residual(kind, u, v, t, g, goal, size, far):
 
 @exact
 def hold(system, room, X0, X, V, rate, limits, like):
-    """Newton's method with the factor of H at X0 for the hard values of X; the lanes it lost.
-
-    ``limits`` are the largest relative error and how often it tries; once, it is on its way from
-    afar.
-    """
+    """Newton's method with the factor of H at X0; once, it is on its way from afar."""
     m = system.kinds.size
     axes, kinds, points, vectors = system.axes, system.kinds, system.points, system.vectors
     tolerance, iterations = limits
@@ -133,7 +129,6 @@ def factor(system, room, X, like):
 
 @exact
 def logdet(system, room, like):
-    """ln det H^bb of these rows, given the factor."""
     return sparse.log_product(room.block.H, system.symbolic.first, like)
 
 
@@ -150,5 +145,4 @@ def project(system, room, V, X, like):
 
 @exact
 def add_metric_force(system, room, F, X, kT, like):
-    """Add the exact Fixman force to F, but for parts along rows."""
     hard.add_metric_force(system, room.block, F, X, kT, like)

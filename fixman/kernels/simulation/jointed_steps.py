@@ -28,18 +28,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fixman.kernels.algebra.vectors import (
-    SPACE,
-    Axes,
-    along,
-    fused_cross,
-    fused_dot,
-    minus,
-    plus,
-    put_vector,
-    scaled,
-    vector,
-)
+from fixman.kernels.algebra import vectors as vec
+from fixman.kernels.algebra.vectors import fused_dot, minus, put_vector, scaled, vector
 from fixman.kernels.compiler import lanes as lane
 from fixman.kernels.compiler.lanes import beyond, exact, exact_arrays, fma, ln, load, memory, store
 from fixman.kernels.compiler.steps import exact_step
@@ -55,7 +45,7 @@ class Jointed(NamedTuple):
 
     w: np.ndarray[Any, np.dtype[np.float64]]
     m: np.ndarray[Any, np.dtype[np.float64]]
-    axes: Axes
+    axes: vec.Axes
 
 
 class Room(NamedTuple):
@@ -84,22 +74,18 @@ def room(system, targets, like):
 @exact_step
 def direction(room, k, like):
     """u_k, nothing before the first bond and behind the last."""
-    return vector(room.u, k + 1, SPACE, like)
+    return vector(room.u, k + 1, vec.SPACE, like)
 
 
 @exact_step
 def following(X, k, before, axes, like):
-    """Joint k, and the way to it from a point."""
     x = vector(X, k, axes, like)
     return x, minus(x, before)
 
 
 @exact_step
 def eliminated(minors, y, w0, w1, b, e, before, r):
-    """Leading minors (3) with a bond, the pivot's reciprocal and y = L⁻¹ r over the pivots.
-
-    ``before`` is the e before it, r what the bond lacks.
-    """
+    """Leading minors (3), the pivot's reciprocal and y = L⁻¹ r over the pivots; r is lacking."""
     D0, D1, coupling = minors
     lower = w0 * fused_dot(b, before)  # −A_{k,k−1}
     diagonal = (w0 + w1) * fused_dot(b, e)  # A_kk
@@ -111,7 +97,7 @@ def eliminated(minors, y, w0, w1, b, e, before, r):
 
 @exact
 def lacking(b, half, far):
-    """½ (L² − b²); from afar |b| (L − |b|), as if the row were the length and not its square."""
+    """½ (L² − b²); from afar |b| (L − |b|)."""
     rest = fma(-0.5, fused_dot(b, b), half)
     if far:
         length = lane.root(fused_dot(b, b))
@@ -121,27 +107,25 @@ def lacking(b, half, far):
 
 @exact_step
 def shift(V, k, factor, step, axes, like):
-    """Add a multiple of a vector to that of a joint."""
-    put_vector(V, k, axes, along(factor, step, vector(V, k, axes, like)))
+    put_vector(V, k, axes, vec.along(factor, step, vector(V, k, axes, like)))
 
 
 @exact_step
 def move(X, V, k, rate, step, axes, like):
-    """Move a joint, and add ``rate`` times the step to its velocity."""
-    put_vector(X, k, axes, plus(vector(X, k, axes, like), step))
+    put_vector(X, k, axes, vec.plus(vector(X, k, axes, like), step))
     shift(V, k, rate, step, axes, like)
 
 
 @exact_step
 def excess(change, limit, square, step, step1):
-    """Return how far the change of a bond is beyond a share of its square, or what was so far."""
+    """How far the change of a bond is beyond a share of its square; the largest so far."""
     d = minus(step1, step)
     return lane.larger(fma(-limit, square, fused_dot(d, d)), change)
 
 
 @exact
 def eliminate(system, room, X0, X, far, like):
-    """Leading minors (3) of A and y = L⁻¹ r over the pivots, outwards; the smallest minor."""
+    """Eliminate A outwards; return the smallest minor."""
     w, axes = system.w, system.axes
     bonds = w.size - 1
     zero = 0.0 * like
@@ -172,10 +156,7 @@ def eliminate(system, room, X0, X, far, like):
 
 @exact
 def push_back(system, room, X0, X, V, scales, busy, like):
-    """λ by back substitution; moves X, and V by a rate; how far a bond changed beyond a limit L².
-
-    ``scales`` are the rate and the limit.
-    """
+    """λ by back substitution; moves X, and V by a rate; how far bonds changed beyond a limit L²."""
     w, axes = system.w, system.axes
     rate, limit = scales
     bonds = w.size - 1
@@ -201,11 +182,10 @@ def push_back(system, room, X0, X, V, scales, busy, like):
 
 @exact
 def hold(system, room, X0, X, V, rate, limits, like):
-    """X onto the manifold by (1), along the bonds of X0; V gets ``rate`` times what X gains.
+    """X onto the manifold by (1); once, it is on its way from afar.
 
     An iteration leaves an error of ½ |δb|²: it is over, without looking at the bonds again, where
-    this is at most a tolerance times L².  ``limits`` are this and how often it tries; once, it is
-    on its way from afar.  Returns the lanes that it lost.
+    this is at most a tolerance times L².
     """
     tolerance, iterations = limits
     zero = 0.0 * like
@@ -225,16 +205,13 @@ def hold(system, room, X0, X, V, rate, limits, like):
 
 @exact_step
 def square_sine(before, u):
-    turn = fused_cross(before, u)
+    turn = vec.fused_cross(before, u)
     return fused_dot(turn, turn)
 
 
 @exact
 def factor(system, room, X, like):
-    """Directions u of the bonds at X, and LDLᵀ of H of (2): 1 / d_k and multipliers.
-
-    That at k is the g_{k−1} of `freely_jointed`, w_k u_{k−1}·u_k / d_{k−1}.
-    """
+    """Directions u of the bonds at X, and LDLᵀ of H of (2): 1/d_k and w_k u_{k−1}·u_k / d_{k−1}."""
     w, m, axes = system.w, system.m, system.axes
     bonds = w.size - 1
     zero = 0.0 * like
@@ -246,7 +223,7 @@ def factor(system, room, X, like):
         for k in range(first, min(first + STRIDE, bonds)):
             x, d = following(X, k + 1, x, axes, like)
             u = scaled(load(room.shrink, k, like), d)
-            put_vector(room.u, k + 1, SPACE, u)
+            put_vector(room.u, k + 1, vec.SPACE, u)
             store(room.g, k, rho * fused_dot(before, u))
             p, after = joined(p, q0, q, w[k] * square_sine(before, u), m[k + 1])
             q0, q, inverse = q, after, 1.0 / after
@@ -258,7 +235,6 @@ def factor(system, room, X, like):
 
 @exact
 def project(system, room, V, X, like):
-    """V along the manifold by (2), given the factor at X."""
     w, axes = system.w, system.axes
     bonds = w.size - 1
     v = vector(V, 0, axes, like)
@@ -279,7 +255,6 @@ def project(system, room, V, X, like):
 
 @exact
 def logdet(system, room, like):
-    """ln det H, given the factor: minus the logarithm of the product of 1 / d."""
     product, power = 0.0 * like + 1.0, 0.0 * like
     for k in range(system.w.size - 1):
         product, power = multiplied(product, power, load(room.inverse, k, like))
@@ -288,7 +263,7 @@ def logdet(system, room, like):
 
 @exact
 def add_metric_force(system, room, F, X, kT, like):
-    """F ← F − ½ kT ∂ ln det H / ∂x, but for its part along the bonds, given the factor.
+    """−½ kT ∂ ln det H / ∂x, but for its part along the bonds.
 
     It is kT Σ_k w_k S_{k−1,k} ∇(u_{k−1}·u_k), with S = H⁻¹ beside its diagonal by the recurrence of
     Takahashi, all terms positive.  ∂(u_{k−1}·u_k)/∂b_k is (u_{k−1} − c u_k) / L_k, of which the
@@ -300,8 +275,8 @@ def add_metric_force(system, room, F, X, kT, like):
     for k in range(w.size - 2, -1, -1):
         S, beside = inverse_before(load(room.inverse, k, like), load(room.g, k + 1, like), S)
         f = scaled((kT * w[k + 1]) * beside, direction(room, k + 1, like))
-        f = along((kT * w[k]) * (load(room.g, k, like) * S), direction(room, k - 1, like), f)
+        f = vec.along((kT * w[k]) * (load(room.g, k, like) * S), direction(room, k - 1, like), f)
         f = scaled(load(room.shrink, k, like), f)
-        put_vector(F, k + 1, axes, plus(vector(F, k + 1, axes, like), minus(f, after)))
+        put_vector(F, k + 1, axes, vec.plus(vector(F, k + 1, axes, like), minus(f, after)))
         after = f
     put_vector(F, 0, axes, minus(vector(F, 0, axes, like), after))

@@ -4,8 +4,6 @@ The nearest point in the metric of the masses: Newton's method onto the manifold
 ½ Σ m |x − x₀|² along it.  A step goes against the tangential part of x − x₀, scaled after Barzilai
 and Borwein (1988), and returns to the manifold by Newton's method; it is halved until the
 objective is below the largest of the last few, which is what keeps such steps safe.
-
-The functions of `constraints` do the part that depends on the kind of hard rows.
 """
 
 from __future__ import annotations
@@ -30,14 +28,12 @@ EPS = 2.0**-52
 
 @exact
 def tolerance(x, shortest):
-    """Largest relative error of a square: rounding, of positions as well."""
     share = rounding(x, 0.0) / shortest
     return max(0.25 * EPS, share * share)
 
 
 @exact
 def remoteness(x, start, masses):
-    """Σ m |x − x₀|²."""
     total = 0.0
     for k in range(x.size):
         total += masses[k] * (x[k] - start[k]) ** 2
@@ -46,7 +42,6 @@ def remoteness(x, start, masses):
 
 @exact
 def onto_manifold(system, space, shortest, X, X0, idle):
-    """Newton's method from X; false where it does not arrive."""
     for _ in range(NEWTON):
         copy(X, X0, 0.0)
         factor(system, space, X0, 0.0)
@@ -125,15 +120,10 @@ def project_frames(x0, v0, system, masses, targets, shortest, x, v):
     frames = shortest.size
     size = x.size // frames if frames else 0
     start = np.empty(masses.size)
-    work = (
-        np.empty(masses.size),
-        np.empty(masses.size),
-        np.empty(masses.size),
-        np.empty(masses.size),
-        np.zeros(masses.size),
-    )
-    X = work[0]
-    front = masses.size - size
+    whole = masses.size
+    front = whole - size
+    X, idle = np.empty(whole), np.zeros(whole)
+    work = X, np.empty(whole), np.empty(whole), np.empty(whole), idle
     for frame in range(frames):
         space = room(system, targets[frame], 0.0)
         read_points(x0, frame * size, 0, size, start, axes, 0.0)

@@ -26,8 +26,7 @@ the chains concerned, in pieces, by a schedule of projections and shorter drifts
 tried (see `trials`), such a chain stays where it is, to be refused.
 
 Joints are the beads, behind the points that do not move; arrays are flat and of units, joint k from
-unit k·dim (see `lanes`).  The functions that `constraints` chooses for the type of ``system`` do
-what depends on the kind of hard rows.
+unit k·dim (see `lanes`).
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fixman.kernels.algebra.random import WORDS, fill_normals
-from fixman.kernels.algebra.vectors import along, put_vector, scaled, vector
+from fixman.kernels.algebra.vectors import along, minus, put_vector, scaled, vector
 from fixman.kernels.compiler import lanes as lane
 from fixman.kernels.compiler.internals import overload, types
 from fixman.kernels.compiler.lanes import exact, exact_kernel, fma, lanes, load, part, store, zeros
@@ -45,22 +44,33 @@ from fixman.kernels.compiler.steps import exact_step
 from fixman.kernels.potentials import forces
 from fixman.kernels.simulation import constraints, trials
 from fixman.kernels.simulation.constraints import ARRAYS, OFTEN, OPTIONS
-from fixman.kernels.simulation.flow import Flow, carry
 
 # In an order that `moves` asks for; the last two and RETURN are for trials only.
 KICK, NOISE, ECHO, MARK, DRIFT, LEAP, RETURN, FORCE, PROJECT, REMEMBER, DECIDE = range(11)
 RESCUES = 10  # halvings of a drift
 
 
+class Flow(NamedTuple):
+    """A homogeneous flow, of which nothing is compiled where there is none.
+
+    gradients (d · d,) or (steps · d · d,) : κ, the same always or one for each step of a call
+    drags, shares (joints,) : ζ_k, and ζ_k / Σ ζ; the latter 0 on a fixed base
+    """
+
+    gradients: np.ndarray[Any, np.dtype[np.float64]]
+    drags: np.ndarray[Any, np.dtype[np.float64]]
+    shares: np.ndarray[Any, np.dtype[np.float64]]
+
+
 class Motion(NamedTuple):
-    """The moves of a step, for all chains alike.
+    """The moves of a step.
 
     ``order`` says which move is made when.  Each has a letter, a number (h of a drift, c of a
-    noise), a weight of every joint (h / m of a kick, √(kT (1 − c²) / m) of a noise; ½ m of what is
-    remembered or decided, with kT as the number; ½ h² / m of a return), and whether it is made with
-    H^bb at x; ``kept`` whether a search for λ leaves the factor of that as it was.
-    ``kT`` is that of the Fixman force: 0 for none.  With a ``rival``, the hard rows under other
-    masses, its Fixman force is subtracted.
+    noise, kT of what is remembered or decided), a weight of every joint (h / m of a kick,
+    √(kT (1 − c²) / m) of a noise, ½ m of what is remembered or decided, ½ h² / m of a return), and
+    whether it needs H^bb at x; ``kept`` whether a search for λ leaves the factor of that as it was.
+    ``kT`` is that of the Fixman force: 0 for none.  That of a ``rival``, the hard rows under other
+    masses, is subtracted.
     """
 
     n: int
@@ -77,10 +87,7 @@ class Motion(NamedTuple):
 
 
 class Replicas(NamedTuple):
-    """States as flat arrays: positions and velocities of all joints, four words of a stream each.
-
-    ``held`` is the number of the ``targets`` of each.
-    """
+    """States as flat arrays; ``held`` is the number of the ``targets`` of each."""
 
     x: np.ndarray[Any, np.dtype[np.float64]]
     v: np.ndarray[Any, np.dtype[np.float64]]
@@ -105,15 +112,12 @@ class Work(NamedTuple):
 
 @exact_step
 def kick(V, F, k, weight, axes, like):
-    """B: v ← v + h f / m, with h / m as weight."""
-    put_vector(
-        V, k, axes, along(weight + 0.0 * like, vector(F, k, axes, like), vector(V, k, axes, like))
-    )
+    v = along(weight + 0.0 * like, vector(F, k, axes, like), vector(V, k, axes, like))
+    put_vector(V, k, axes, v)
 
 
 @exact_step
 def depart(X, V, X1, V1, k, h, like):
-    """A before its λ: unit k of X + h V and V into X1 and V1."""
     v = load(V, k, like)
     store(V1, k, v)
     store(X1, k, fma(h, v, load(X, k, like)))
@@ -121,14 +125,47 @@ def depart(X, V, X1, V1, k, h, like):
 
 @exact_step
 def collide(V, noise, k, ghosts, c, weight, axes, like):
-    """O: v ← c v + √(kT (1 − c²) / m) ξ, with the root as weight."""
     xi = scaled(weight + 0.0 * like, vector(noise, k - ghosts, axes, like))
     put_vector(V, k, axes, along(c + 0.0 * like, vector(V, k, axes, like), xi))
 
 
 @exact_step
+def centred(X, k, share, centre, axes, like):
+    return along(share + 0.0 * like, vector(X, k, axes, like), centre)
+
+
+@exact_step
+def drag(X, F, k, centre, flow, axes, like):
+    """Add ζ κ (x − x_c) of joint k to F; ``flow`` are the gradients, their place and ζ."""
+    gradients, at, zeta = flow
+    dim = len(axes)
+    x = minus(vector(X, k, axes, like), centre)
+    for a in range(dim):
+        v = 0.0 * like
+        for b in range(dim):
+            v = v + gradients[at + a * dim + b] * x[b]
+        store(F, k * dim + a, load(F, k * dim + a, like) + zeta * v)
+
+
+@exact
+def carry(flow, X, F, step, axes, like):
+    """F += the drag ζ_k κ (x_k − x_c) of a flow, as it is in a step of this call.
+
+    x_c is the centre of friction.
+    """
+    if flow is not None:
+        gradients, drags, shares = flow
+        square = len(axes) * len(axes)
+        at = min(step * square, gradients.size - square)
+        centre = 0.0 * like, 0.0 * like, 0.0 * like
+        for k in range(drags.size):
+            centre = centred(X, k, shares[k], centre, axes, like)
+        for k in range(drags.size):
+            drag(X, F, k, centre, (gradients, at, drags[k]), axes, like)
+
+
+@exact_step
 def fetch(x, at, size, X, k, like):
-    """Unit k of X from states that lie ``size`` apart."""
     store(X, k, lane.take(x, at + k, size, like))
 
 
@@ -247,7 +284,7 @@ def moves(replicas, system, spaces, motion, tables, work, trial, where):
 
 
 def moved(replicas, system, spaces, motion, tables, work, trial, where):
-    """`moves`; without a potential, which makes arrays, references to these are not counted."""
+    """`moves`, without counts of references where no potential makes arrays."""
 
 
 @overload(moved, jit_options=OPTIONS)
@@ -266,15 +303,13 @@ def advance(replicas, system, motion, tables, work, places, groups):
 
     Places count moves over all steps; from −1 on, the forces are found first.  Returns where a
     drift lost replicas: its place, the first of the group and its lanes as bits, which stay where
-    the drift began, while the others have done it.  No bits mean that all is done.  Without
-    ``tables`` of a potential, None, the code is compiled without it.
+    the drift began, while the others have done it.  No bits mean that all is done.
     """
     like = zeros(work.states)
     held = replicas.held
     width = lanes(like)
     begin, end = places
     for group in range(groups[0], groups[1], width):
-        # The targets of a group are not in lanes: as many numbers for one state.
         targets = part(replicas.targets, group * held, width * held, 0.0)
         spaces = (
             constraints.room(system, targets, like),

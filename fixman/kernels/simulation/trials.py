@@ -36,7 +36,6 @@ class Trial(NamedTuple):
 
 @exact
 def copy(X, Y, like):
-    """Y ← X."""
     for k in range(X.size // lanes(like)):
         store(Y, k, load(X, k, like))
 
@@ -61,7 +60,7 @@ def turn_back(X, V, F, Y, k, h, weight, axes, like):
 
 @exact
 def elsewhere(Y, X0, X, like):
-    """Return the lanes in which Y is not X0, where the leap to X began."""
+    """The lanes in which Y is not X0, where the leap to X began."""
     away = 0.0 * like
     way = 0.0 * like
     for k in range(X.size // lanes(like)):
@@ -75,19 +74,17 @@ def elsewhere(Y, X0, X, like):
 
 @exact
 def take_back(X, X0, which, like):
-    """X ← X0 in the lanes of ``which``."""
     for k in range(X.size // lanes(like)):
         store(X, k, choose(which, load(X0, k, like), load(X, k, like)))
 
 
 @exact
 def remember(trial, group, X, V, energy, like):
-    """Keep positions, velocities and energy; of an energy that is none, the tally becomes NaN."""
+    """Keep positions, velocities and energy; where this is not finite, the tally becomes NaN."""
     copy(X, trial.X, like)
     copy(V, trial.V, like)
     store(trial.energy, 0, energy)
     for which in range(lanes(like)):
-        # nothing, if it is finite
         trial.tally[3 * (group + which)] += 0.0 * lane(energy, which)
 
 

@@ -1,10 +1,9 @@
-"""Integrators of constrained motion: what they have in common, and the state that they move.
+"""Integrators of constrained motion, and the state that they move.
 
-A stepper is a frozen description: `Newton`, `Langevin`, `Brownian` or `HybridMonteCarlo`.
-``start`` makes a `State` of it, ``advance`` moves the state on in compiled code, replicas eight at
-a time in SIMD lanes and these over threads.  The motion of a replica depends on its own positions,
-velocities and random stream only: results are the same bits for any number of workers, any order
-and any number of replicas, and for any division of the steps into calls.
+A stepper is a frozen description.  ``start`` makes a `State`, ``advance`` moves it on in compiled
+code, replicas eight at a time in SIMD lanes and these over threads.  The motion of a replica
+depends on its own positions, velocities and random stream only: results are the same bits for any
+number of workers, any order and number of replicas, and any division of the steps into calls.
 """
 
 from __future__ import annotations
@@ -32,10 +31,7 @@ KINDS: dict[str, Any] = {
 
 
 def from_parameters(parameters: dict[str, Any], potential: Any = None) -> Stepper:
-    """Make the stepper that `Stepper.parameters` described.
-
-    A potential of the user's own, which its parameters cannot make again, is given anew.
-    """
+    """Make the stepper that `Stepper.parameters` described; a potential of one's own is given."""
     name = parameters.get("name")
     if name not in KINDS:
         raise ValueError(f"no stepper is called {name!r}: {sorted(KINDS)} are")

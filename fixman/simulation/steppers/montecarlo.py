@@ -19,7 +19,7 @@ from fixman.mechanics import metric
 from fixman.mechanics.dynamics import project
 from fixman.potentials.energies import bind, invariant
 from fixman.simulation.steppers.moves import moves
-from fixman.simulation.steppers.stepper import Described, Prepared, State, begin, require_near
+from fixman.simulation.steppers.stepper import Described, Prepared, State, require_near
 
 __all__ = ["MonteCarlo"]
 
@@ -38,10 +38,9 @@ class MonteCarlo(Described):
 
     A step is a sweep: as many moves as there are parts that can turn.  A move turns one side of a
     bead about it, where the angle there is hard about the bond before, or in a ring what is between
-    two beads about the line through them; no hard coordinate changes.  It leaves
-    δ(q_b) dx as it is, and is accepted with probability min(1, W′/W), where W is the density with
-    respect to that: √det H^bb e^(−U/kT) in the rigid ensemble, e^(−U/kT) in the stiff one.  Both
-    are sampled exactly; nothing depends on a time step.
+    two beads about the line through them.  It is accepted with probability min(1, W′/W), where W is
+    the density with respect to δ(q_b) dx: √det H^bb e^(−U/kT) in the rigid ensemble, e^(−U/kT) in
+    the stiff one.  Both are sampled exactly.
 
     Without a potential, linear chains of hard bonds take O(1) a move, 55 ns, whatever their length,
     and free ones of hard bonds and angles 320 ns: sweeps go from one end to the other and back,
@@ -55,9 +54,8 @@ class MonteCarlo(Described):
     potential : optional
         As for `Newton`; one of your own needs ``energy(x)`` only.  An energy of infinity is a wall.
     burn_in : int
-        Sweeps before step 0 in which every replica fits the width of its turns, the largest angle,
-        so that half of the moves are accepted; then it stays.  It begins with π, where it remains
-        if more are.  Without burn-in, 0, all turns are that wide.
+        Sweeps before step 0 in which every replica fits the width of its turns, at first π, so that
+        half of the moves are accepted.
 
     Notes
     -----
@@ -76,27 +74,7 @@ class MonteCarlo(Described):
     potential: Any = None
     burn_in: int = 100
 
-    def start(
-        self,
-        chain: Chain,
-        x0: ArrayLike,
-        v0: ArrayLike | None = None,
-        replicas: int = 1,
-        rng: Any = None,
-    ) -> State:
-        """Return replicas that began at x0, after burn-in, as `Langevin.start` takes them.
-
-        Raises
-        ------
-        ValueError
-            For velocities, for hard coordinates that these moves cannot hold (soft bonds, hard
-            torsions, rings that share bonds or lie in the plane), and where a potential of your own
-            has no finite energy in x0.
-        SingularConstraintError, SingularCoordinateError
-            If x0 has no determinant, or no energy.
-        """
-        self._refuse(v0)
-        state = begin(chain, x0, replicas, rng)
+    def _start(self, chain: Chain, state: State, v0: ArrayLike | None) -> None:
         state.tally = np.zeros((len(state.x), 3))
         state.tally[:, 2] = WIDEST
         require_near(chain, state)
@@ -111,10 +89,9 @@ class MonteCarlo(Described):
             width[:] = np.clip(width * np.exp(change), NARROWEST, WIDEST)
         state.tally[:, :2] = 0.0
         state.step = 0
-        return state
 
     def passes(self, chain: Chain) -> int:
-        """Return how often a step goes over all beads, for whoever wants to know what it costs."""
+        """Return how often a step goes over all beads."""
         return chain.n if _route(chain, self) == "crankshafts" else 1
 
     def advance(self, chain: Chain, state: State, steps: int, workers: int = 1) -> None:
@@ -173,10 +150,7 @@ class Sweeping(Prepared):
     def run(
         self, x: Array, random: Any, tally: Array, sweeps: tuple[int, int], workers: int
     ) -> bool:
-        """Do sweeps from one number to another on all replicas, in groups over threads.
-
-        False if one had no weight to begin with.
-        """
+        """Do sweeps on all replicas, over threads; false if one has no weight to begin with."""
         pieces = min(workers, len(x))
         edges = [len(x) * k // pieces for k in range(pieces + 1)]
 
@@ -214,7 +188,6 @@ class Sweeping(Prepared):
 
 
 def _route(chain: Chain, stepper: MonteCarlo) -> str:
-    """Return the kernels that move a chain: in O(1) a move, or in O(n)."""
     layout = chain.layout
     if stepper.potential is not None:
         return "crankshafts"

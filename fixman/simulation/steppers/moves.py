@@ -12,18 +12,16 @@ from fixman.chains.coordinates import GHOST_POINTS, GHOSTS
 from fixman.kernels.chain.rows import ANGLE, LENGTH
 from fixman.kernels.sampling.crankshafts import LINE, OUTSIDE, POINT, RING, SHIFT, Moves
 
-__all__ = ["moves"]
-
 BASE = -1  # the bead that the base point is
 
 
 def moves(chain: Chain, steps: Array | None = None) -> Moves:
     """Return the moves of a chain; ``steps`` (replicas,) are lengths of shifts, None for no shifts.
 
-    Chains of bonds, trees and rings that share no bond; hard angles of chains and trees.  Each bead
-    with what hangs on it turns about the bead it hangs on or, where an angle is held, about the
-    bond before.  Rings turn between two of their beads, as often as there are beads.  A free chain
-    turns as a whole, too: what hangs on its first bead by several hard angles turns by that alone.
+    Each bead with what hangs on it turns about the bead it hangs on or, where an angle is held,
+    about the bond before.  Rings turn between two of their beads, as often as there are beads.  A
+    free chain turns as a whole, too: what hangs on its first bead by several hard angles turns by
+    that alone.
 
     Raises
     ------
@@ -134,7 +132,7 @@ class _Graph:
         self.place = {bead: k for k, bead in enumerate(order)}
 
     def span(self, bead: int) -> tuple[int, int]:
-        """From which place to which a bead and what hangs on it are in the order."""
+        """Places in the order of a bead and what hangs on it."""
         return self.place[bead], self.place[bead] + self._ends[bead]
 
 

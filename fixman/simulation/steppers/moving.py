@@ -1,11 +1,12 @@
-"""The driver of the kernels of `stepping`: a plan on the replicas of a state."""
+"""The driver of the kernels of `stepping`: a scheduled stepper on the replicas of a state."""
 
 from __future__ import annotations
 
 import math
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,57 +15,72 @@ from fixman._common.arrays import Array
 from fixman.chains.chain import Chain
 from fixman.chains.coordinates import GHOST_POINTS, GHOSTS, in_line
 from fixman.chains.projection_tables import projections
-from fixman.errors import ConstraintSolveError
 from fixman.kernels.algebra.random import WORDS
-from fixman.kernels.chain.rows import ANGLE
+from fixman.kernels.chain.rows import ANGLE, LENGTH
 from fixman.kernels.compiler.lanes import EIGHTS, LANES, ONE
 from fixman.kernels.simulation import stepping
-from fixman.kernels.simulation.flow import Flow
 from fixman.kernels.simulation.jointed_steps import Jointed
 from fixman.kernels.simulation.trials import Trial
 from fixman.potentials import flows
 from fixman.potentials.binding import Bound
 from fixman.potentials.energies import bind
-from fixman.simulation.steppers.plan import Plan, Schedule, schedule
-from fixman.simulation.steppers.stepper import Prepared, State, require_near, shortest
+from fixman.simulation.steppers.stepper import Prepared, State, shortest
+
+if TYPE_CHECKING:
+    from fixman.simulation.steppers.scheduled import Scheduled
 
 # Replicas left over from eight that are moved alone: eight in lanes take less time than two alone.
 ALONE = 1
 FAR = 0.1  # share of the shortest bond by which overlaps move a bead in one step
 STRAIGHT = 0.01  # sine of a bend in space below which a hard one turns faster than steps can follow
 NAMED = 5  # beads that a refusal names
-FLOWS = 1 << 16  # steps for which the values of a flow that is a function are kept
+INSTANT = ("force", "project", "mark", "remember", "decide")
+
+Schedule = tuple[tuple[int, float], ...]  # the letter of each move, and its time
+
+
+def schedule(words: str) -> Schedule:
+    """Read moves of `kernels.simulation.stepping`, each for a whole step, or half of one by /2."""
+    moves = (word.partition("/") for word in words.split())
+    return tuple(
+        (getattr(stepping, name.upper()), 0.0 if name in INSTANT else 1.0 / float(part or 1))
+        for name, _, part in moves
+    )
+
+
 BEGIN = schedule("project force remember")
 
 
 class Moving(Prepared):
-    """A plan on the chain of a state."""
+    """A scheduled stepper on the chain of a state."""
 
-    def __init__(self, chain: Chain, state: State, plan: Plan) -> None:
-        self.key = (chain, plan)
-        self.inertia = plan.inertia(chain)
+    key: tuple[Chain, Scheduled]
+
+    def __init__(self, chain: Chain, state: State, stepper: Scheduled) -> None:
+        self.key = (chain, stepper)
+        self.inertia = stepper.inertia(chain)
         self.system, ghosts, self.goals = projections(chain, state.targets, self.inertia)
         # Where friction goes with mass, the two metrics are one.
-        alike = plan.rival and float(np.ptp(chain.masses / self.inertia)) == 0.0
-        self.metric = plan.metric and not alike
-        opposed = plan.rival and self.metric
+        alike = stepper.rival and float(np.ptp(chain.masses / self.inertia)) == 0.0
+        self.metric = stepper.metric and not alike
+        opposed = stepper.rival and self.metric
         self.rival = projections(chain, state.targets).system if opposed else None
         self.front = GHOST_POINTS[GHOSTS - ghosts :, : chain.dim]  # points that do not move
-        self.bound = bind(chain, plan.potential, energies=plan.decides)
-        self.tables = None if plan.potential is None else self.bound.tables
-        forced = self.metric or self.tables is not None or plan.flow is not None
+        self.bound = bind(chain, stepper.potential, energies=stepper.decides)
+        self.tables = None if stepper.potential is None else self.bound.tables
+        forced = self.metric or self.tables is not None or stepper.flow is not None
         self.schedule = tuple(
-            m for m in plan.schedule if forced or m[0] not in (stepping.KICK, stepping.FORCE)
+            m for m in stepper.schedule if forced or m[0] not in (stepping.KICK, stepping.FORCE)
         )
         self.motion = self._motion(self.schedule)
 
     def _motion(self, schedule: Schedule) -> stepping.Motion:
-        chain, plan = self.key
+        chain, stepper = self.key
         w = np.concatenate([np.zeros(len(self.front)), 1.0 / self.inertia])
         different = list(dict.fromkeys(schedule))
         order = np.array([different.index(move) for move in schedule])
         letters = np.array([letter for letter, _ in different])
-        numbers, weights = zip(*(_move(plan, w, *move) for move in different), strict=True)
+        numbers, weights = zip(*(_move(stepper, w, *move) for move in different), strict=True)
         without = {stepping.KICK, stepping.NOISE, stepping.ECHO, stepping.MARK}  # H^bb
         if not self.metric:
             without |= {stepping.FORCE, stepping.REMEMBER, stepping.DECIDE}
@@ -72,26 +88,25 @@ class Moving(Prepared):
         if not kept:
             without |= {stepping.DRIFT, stepping.LEAP, stepping.RETURN}
         factors = np.array([letter not in without for letter, _ in different])
-        kT = plan.kT if self.metric else 0.0
+        kT = stepper.kT if self.metric else 0.0
         return stepping.Motion(
             chain.n, order, letters, factors, kept, np.array(numbers), np.concatenate(weights), kT,
-            plan.tolerance, self.rival, self._flow(range(0)),
+            stepper.tolerance, self.rival, self._flow(range(0)),
         )  # fmt: skip
 
-    def _flow(self, steps: range) -> Flow | None:
-        """Return the flow in some steps as the kernels read it."""
-        chain, plan = self.key
-        if plan.flow is None:
+    def _flow(self, steps: range) -> stepping.Flow | None:
+        chain, stepper = self.key
+        if stepper.flow is None:
             return None
-        gradients = flows.table(plan.flow, chain.dim, steps, plan.dt)
+        gradients = flows.table(stepper.flow, chain.dim, steps, stepper.dt)
         drags = np.concatenate([np.zeros(len(self.front)), self.inertia])
         shares = drags / drags.sum() if chain.base == "free" else 0.0 * drags
-        return Flow(gradients.reshape(-1), drags, shares)
+        return stepping.Flow(gradients.reshape(-1), drags, shares)
 
     def run(self, state: State, steps: int, workers: int) -> tuple[State, list[tuple[int, int]]]:
         """Return what the state becomes, and step and replica of what failed.
 
-        No steps at all project the velocities and, where moves are tried, find the energies.
+        No steps project the velocities and, where moves are tried, find the energies.
         """
         replicas = state.x.shape[0]
         alone = replicas % LANES if replicas % LANES <= ALONE else 0
@@ -105,9 +120,9 @@ class Moving(Prepared):
         tally = state.tally[index]
         given: list[Any] = [array.reshape(-1) for array in (x, v, random, goals)]
         states = stepping.Replicas(*given, *goals.shape[1:])
-        plan = self.key[1]
-        motion = self.motion if steps else self._motion(BEGIN[: 3 if plan.decides else 1])
-        if callable(plan.flow):
+        stepper = self.key[1]
+        motion = self.motion if steps else self._motion(BEGIN[: 3 if stepper.decides else 1])
+        if callable(stepper.flow):
             motion = motion._replace(flow=self._flow(range(state.step, state.step + steps)))
         count = motion.order.size
         # Forces are found first, unless the schedule begins with them.
@@ -157,10 +172,7 @@ class Moving(Prepared):
     def _rescue(
         self, states: stepping.Replicas, k: int, place: int, lanes: tuple[int, ...]
     ) -> bool:
-        """Redo a drift of replica k in 2, 4, 8, … pieces; whether one of these has a solution.
-
-        A leap becomes a drift from where it began.
-        """
+        """Redo a drift or leap of replica k in 2, 4, 8, … pieces; whether one has a solution."""
         share = self.schedule[place % len(self.schedule)][1]
         # In every lane the same, so that what is lost is lost in all.
         replicas = states.random.size // WORDS
@@ -180,14 +192,13 @@ class Moving(Prepared):
         return False
 
 
-def _move(plan: Plan, w: Array, letter: int, share: float) -> tuple[float, Array]:
-    """Return the number of a move and its weights, of joints with inverse masses w."""
-    time = share * plan.stride
+def _move(stepper: Scheduled, w: Array, letter: int, share: float) -> tuple[float, Array]:
+    time = share * stepper.stride
     if letter in (stepping.NOISE, stepping.ECHO):
-        c = math.exp(-plan.friction * time)
-        return c, np.sqrt(plan.kT * (1.0 - c * c) * w)
+        c = math.exp(-stepper.rate * time)
+        return c, np.sqrt(stepper.kT * (1.0 - c * c) * w)
     if letter in (stepping.REMEMBER, stepping.DECIDE):
-        return plan.kT, np.divide(0.5, w, out=np.zeros_like(w), where=w > 0.0)
+        return stepper.kT, np.divide(0.5, w, out=np.zeros_like(w), where=w > 0.0)
     return time, (0.5 * time * time if letter == stepping.RETURN else time) * w
 
 
@@ -202,46 +213,15 @@ def _work(size: int, states: tuple[int, ...], tally: Array) -> stepping.Work:
     return stepping.Work._make([states, *parts[:7], trial])
 
 
-def advance(chain: Chain, state: State, steps: int, workers: int, plan: Plan) -> None:
-    """Move all replicas on, in groups over threads; on failure the state stays as it was."""
-    workers = arrays.positive_int(workers, "workers")
-    steps = arrays.positive_int(steps, "steps")
-    require_near(chain, state)
-    prepared = Moving.of(chain, state, plan)
-    moved, end = state, state.step + steps
-    failures: list[tuple[int, int]] = []
-    while moved.step < end and not failures:
-        ahead = min(FLOWS, end - moved.step) if callable(plan.flow) else steps
-        moved, failures = prepared.run(moved, ahead, workers)
-    prepared.bound.check()
-    if failures:
-        (step, replica), most = min(failures), 2**stepping.RESCUES
-        if plan.potential is not None:
-            prepared.bound.check(state.x[replica])
-        cause, at = _cause_of(prepared.bound, plan, state, replica, moved.x[replica])
-        raise ConstraintSolveError(
-            f"step {step} of replica {replica} has no solution, not even in {most} pieces",
-            ": " + cause,
-            step=step,
-            replica=replica,
-            **at,
-        )
-    state.x, state.v, state.random, state.step = moved.x, moved.v, moved.random, moved.step
-    state.tally = moved.tally
-
-
-def _cause_of(
-    bound: Bound, plan: Plan, state: State, replica: int, stuck: Array
+def cause_of(
+    bound: Bound, stepper: Scheduled, state: State, replica: int, stuck: Array
 ) -> tuple[str, dict[str, Any]]:
-    """Tell of a step that failed by positions before the call, and where it got stuck.
-
-    Returns words, and the coordinates or beads that they name.
-    """
-    chain, inertia = bound.chain, plan.inertia(bound.chain)
+    """Why a step failed, and the beads or coordinates that it names; ``stuck`` is where it did."""
+    chain, inertia = bound.chain, stepper.inertia(bound.chain)
     targets = state.targets[replica : replica + 1]
-    if plan.potential is not None:
+    if stepper.potential is not None:
         pull = np.linalg.norm(bound.force(state.x[replica]), axis=1)
-        ways = 0.5 * plan.stride**2 * pull / inertia
+        ways = 0.5 * stepper.stride**2 * pull / inertia
         far = np.flatnonzero(ways > FAR * shortest(chain, targets))
         if far.size:
             far = far[np.argsort(-pull[far], kind="stable")]
@@ -250,7 +230,7 @@ def _cause_of(
                 "beads overlap, or dt is too long for a stiff force on what is soft; the forces at "
                 f"step {state.step} are enormous, up to {pull.max():.2g} on {names}: start from "
                 "positions without overlaps, hold what is stiff as well, or make dt smaller than "
-                f"{plan.dt:g}"
+                f"{stepper.dt:g}"
             ), {"beads": far}
     angles = chain.layout.hard_rows.kinds == ANGLE
     if chain.dim == 3:
@@ -260,7 +240,7 @@ def _cause_of(
             cause = f"{arrays.listed(rows, NAMED)} hardly bend, and in space a straight angle "
             cause += "cannot be hard: give them values away from 0 and π, or hold them in line, "
             return cause + in_line(row.beads for row in rows), {"coordinates": rows}
-    if plan.potential is None and shortest(chain, targets) == np.inf:
+    if stepper.potential is None and shortest(chain, targets) == np.inf:
         return (
             "no bond has a hard length and there is no potential, so that beads fly apart or meet: "
             "hold the lengths too, or add a potential that does"
@@ -274,8 +254,84 @@ def _cause_of(
             "time step helps: hold the angles of these bends as well, or make these rows soft"
         ), {"coordinates": straight}
     return (
-        f"a bead would move further than its bonds let it in dt = {plan.dt:g}; make dt smaller "
-        f"({plan.thermal} below a tenth of a bond length), or look for overlaps and forces that "
+        f"a bead would move further than its bonds let it in dt = {stepper.dt:g}; make dt smaller "
+        f"({stepper.thermal} below a tenth of a bond length), or look for overlaps and forces that "
         "grow without bound",
         {},
     )
+
+
+# --- steps that are too long ---------------------------------------------------------------------
+
+# Thermal way of a step over the shortest bond, from which a warning is due: there ⟨cos²θ⟩ of two
+# bonds is off by 0.5 % or so, and the error grows with the square.
+LONG_STEP = 0.15
+LONG_TURN, LONG_NEWTON = 0.1, 0.02  # with hard angles, whose chains have lighter motions left
+LONG_WALK = 0.1  # overdamped, with angles or not: off by 0.2 to 0.8 % there, and by its square
+FAST = 0.2  # share of a rod that a flow moves its ends in a step: 0.8 costs 4 to 6 % of viscosity
+
+
+def warn_of_long_steps(chain: Chain, state: State, stepper: Scheduled) -> None:
+    """Warn if a step moves beads so far that averages suffer, or a flow turns rods much."""
+    if stepper.decides:  # averages do not depend on dt
+        return
+    length = shortest(chain, state.targets)
+    kT = stepper.kT if stepper.rate else _temperature(chain, state.v)
+    ways = stepper.stride * np.sqrt(kT / stepper.inertia(chain)) / length
+    turning = bool(np.any(chain.layout.hard_rows.kinds != LENGTH))
+    usual = LONG_STEP if not turning else LONG_TURN if stepper.rate else LONG_NEWTON
+    if stepper.OVERDAMPED:
+        usual = LONG_WALK
+    metrics = [stepper.inertia(chain)] * stepper.metric + [chain.masses] * stepper.rival
+    limits = np.minimum.reduce([usual + 0.0 * ways, *(_steep_ways(chain, m) for m in metrics)])
+    bead = int(np.argmax(ways / limits))
+    share = float(limits[bead] / ways[bead]) if ways[bead] else 1.0
+    steep = ", and it is so light that its Fixman force is steep" * bool(limits[bead] < usual)
+    text = f"in one step bead {bead} moves {ways[bead]:.2g} of the shortest bond, "
+    text += f"{stepper.thermal}{steep}, so that averages are of another ensemble"
+    if stepper.OVERDAMPED:
+        share = share**2
+    else:
+        text += ", although the temperature is right"
+    _warn(stepper, share, text)
+    if stepper.flow is not None:
+        gradient = flows.table(stepper.flow, chain.dim, range(1), stepper.dt)[0]
+        way = float(np.linalg.norm(gradient, 2)) * stepper.dt
+        text = f"in one step its flow moves the ends of a rod by {way:.2g} of its length"
+        _warn(stepper, FAST / way if way else 1.0, text)
+
+
+def _warn(stepper: Scheduled, share: float, text: str) -> None:
+    if share < 1.0 - 1e-9:  # so that what is advised is not warned of
+        digit = 10.0 ** np.floor(np.log10(share * stepper.dt))
+        fine = float(f"{np.floor(share * stepper.dt / digit) * digit:.0e}")
+        warnings.warn(
+            f"dt={stepper.dt:g} is long: {text}; dt={fine:g} or less would do",
+            RuntimeWarning,
+            stacklevel=6,  # who called simulate
+        )
+
+
+def _temperature(chain: Chain, v: Array) -> float:
+    """Return kT of velocities, without the motion of the centre of mass."""
+    if chain.base == "free":
+        v = v - np.average(v, axis=1, weights=chain.masses)[:, None]
+    freedom = max(1, v[0].size - chain.hard.size)
+    twice: float = np.einsum("rka,rka,k->", v, v, chain.masses) / (len(v) * freedom)
+    return twice
+
+
+def _steep_ways(chain: Chain, masses: Array) -> Array:
+    """Share of a bond that each bead (n,) may move in a step for the sake of its Fixman force.
+
+    Bending by an angle of √(m_k Σ 1/m) changes ln det H^bb of a light bead k, the sum being over
+    the beads that hard bonds join it to, at least two.
+    """
+    rows = chain.layout.hard_rows
+    ends_of = rows.columns[rows.kinds == LENGTH, :2]
+    ends = ends_of[(ends_of >= 0).all(axis=1)]
+    one, other = np.concatenate([ends, ends[:, ::-1]]).T
+    w = 1.0 / masses
+    angles = np.sqrt(np.bincount(one, w[other], chain.n) / w)
+    bonds = np.bincount(ends_of[ends_of >= 0], minlength=chain.n)  # to the base as well
+    return np.where(bonds > 1, 0.5 * angles, np.inf)

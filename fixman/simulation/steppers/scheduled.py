@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,64 +12,78 @@ from numpy.typing import ArrayLike
 from fixman._common import arrays
 from fixman._common.arrays import Array
 from fixman.chains.chain import Chain
+from fixman.errors import ConstraintSolveError
 from fixman.kernels.algebra.random import WORDS, fill_normals
+from fixman.kernels.simulation.stepping import DECIDE, RESCUES
 from fixman.mechanics.refusals import raise_failure
-from fixman.potentials import flows
 from fixman.simulation.steppers import moving
-from fixman.simulation.steppers.plan import Plan, schedule, warn_of_long_steps
-from fixman.simulation.steppers.stepper import Described, State, begin, replicated
+from fixman.simulation.steppers.moving import Moving, Schedule, schedule
+from fixman.simulation.steppers.stepper import Described, State, replicated, require_near
 
 __all__ = ["Brownian", "HybridMonteCarlo", "Langevin", "Newton"]
 
+FLOWS = 1 << 16  # steps for which the values of a flow that is a function are kept
+
 
 class Scheduled(Described):
-    """A stepper that is told apart from others by its `plan` alone."""
+    """A stepper that is told apart from others by its `schedule` and a few constants.
 
-    kT: float | None
+    A schedule has the letter of each move (`kernels.simulation.stepping`) and its time in units of
+    `stride`, which means nothing to a force or a projection.  Forces must be found again behind a
+    drift, before a kick.
+    """
 
-    def plan(self) -> Plan:
-        """Return the moves of a step."""
-        raise NotImplementedError
+    SCHEDULE: ClassVar[Schedule]
+    SAMPLED: ClassVar[str] = "rigid"  # the ensemble without a Fixman force
+    OVERDAMPED: ClassVar[bool] = False  # friction coefficients have the place of masses
+    thermal: ClassVar[str] = "dt √(kT/m)"  # how far a bead moves in a step by itself
 
-    def start(
-        self,
-        chain: Chain,
-        x0: ArrayLike,
-        v0: ArrayLike | None = None,
-        replicas: int = 1,
-        rng: Any = None,
-    ) -> State:
-        """Return replicas at x0 with velocities v0, projected, or drawn at the temperature kT.
+    dt: float
+    kT: Any
+    tolerance: float
+    ensemble: str = "rigid"
+    flow: Any = None  # see `flows.checked`
+    drifting: bool = True  # whether drawn velocities keep the motion of the centre of mass
 
-        Parameters
-        ----------
-        chain : Chain
-        x0, v0 : (n, dim) or (replicas, n, dim)
-            The hard coordinates keep the values that they have in x0.
-        replicas : int
-        rng : None, int or Generator
-            Every replica gets a stream spawned from it.
+    @property
+    def schedule(self) -> Schedule:
+        """The moves of a step."""
+        return self.SCHEDULE
 
-        Raises
-        ------
-        ValueError
-            If there are neither velocities nor a temperature, or velocities that have no use.  If
-            friction or flow are not for this chain, or the energy of x0 is not finite.
-        SingularConstraintError
-            If the hard coordinates cannot be held in x0.
+    @property
+    def stride(self) -> float:
+        """The unit of time of the schedule."""
+        return math.sqrt(2.0 * self.dt) if self.OVERDAMPED else self.dt
 
-        Warns
-        -----
-        RuntimeWarning
-            If a step is so long that averages suffer.
-        """
-        self._refuse(v0)
-        plan = self.plan()
-        state = begin(chain, x0, replicas, rng)
-        state.v = self._velocities(chain, state, v0, plan)
-        if plan.decides:
-            state.tally = np.tile([0.0, 0.0, plan.dt], (len(state.x), 1))
-        prepared = moving.Moving.of(chain, state, plan)
+    @property
+    def rate(self) -> float:
+        """The rate at which noise makes velocities forgotten."""
+        return math.inf
+
+    @property
+    def metric(self) -> bool:
+        """Whether the Fixman force is added."""
+        return self.ensemble != self.SAMPLED
+
+    @property
+    def rival(self) -> bool:
+        """Whether that of the chain's masses is subtracted."""
+        return self.metric and self.ensemble == "rigid"
+
+    @property
+    def decides(self) -> bool:
+        """Whether moves are tried, and perhaps refused."""
+        return any(letter == DECIDE for letter, _ in self.schedule)
+
+    def inertia(self, chain: Chain) -> Array:
+        """Return masses (n,), or what stands for them."""
+        return chain.masses
+
+    def _start(self, chain: Chain, state: State, v0: ArrayLike | None) -> None:
+        state.v = self._velocities(chain, state, v0)
+        if self.decides:
+            state.tally = np.tile([0.0, 0.0, self.dt], (len(state.x), 1))
+        prepared = Moving.of(chain, state, self)
         begun = prepared.run(state, 0, 1)[0]
         state.v = begun.v  # projected
         for r in np.flatnonzero(~np.isfinite(state.v).all(axis=(1, 2)))[:1].tolist():
@@ -77,10 +91,9 @@ class Scheduled(Described):
         for r in np.flatnonzero(np.isnan(begun.tally).any(axis=1))[:1].tolist():
             prepared.bound.energy(state.x)  # says of which configuration it is not finite
             raise_failure(chain, state.x, r)
-        warn_of_long_steps(chain, state, plan)
-        return state
+        moving.warn_of_long_steps(chain, state, self)
 
-    def _velocities(self, chain: Chain, state: State, v0: ArrayLike | None, plan: Plan) -> Array:
+    def _velocities(self, chain: Chain, state: State, v0: ArrayLike | None) -> Array:
         """Repeat v0, or draw velocities from the distribution of Maxwell."""
         x, tail = state.x, (chain.n, chain.dim)
         if v0 is not None:
@@ -91,8 +104,8 @@ class Scheduled(Described):
         v = np.empty_like(x)
         for r in range(len(x)):
             fill_normals(state.random.reshape(-1), WORDS * r, v[r].size, v[r].reshape(-1), 0, 1)
-        v *= np.sqrt(self.kT * (1.0 / plan.inertia(chain)))[:, None]
-        if not plan.drifting and chain.base == "free":  # a projection leaves the momentum alone
+        v *= np.sqrt(self.kT * (1.0 / self.inertia(chain)))[:, None]
+        if not self.drifting and chain.base == "free":  # a projection leaves the momentum alone
             v -= np.average(v, axis=1, weights=chain.masses)[:, None]
         return v
 
@@ -107,12 +120,33 @@ class Scheduled(Described):
         ValueError
             If a flow is not one of this chain's dimension, or not finite.
         """
-        moving.advance(chain, state, steps, workers, self.plan())
+        workers = arrays.positive_int(workers, "workers")
+        steps = arrays.positive_int(steps, "steps")
+        require_near(chain, state)
+        prepared = Moving.of(chain, state, self)
+        moved, end = state, state.step + steps
+        failures: list[tuple[int, int]] = []
+        while moved.step < end and not failures:
+            ahead = min(FLOWS, end - moved.step) if callable(self.flow) else steps
+            moved, failures = prepared.run(moved, ahead, workers)
+        prepared.bound.check()
+        if failures:
+            (step, replica), most = min(failures), 2**RESCUES
+            if self.potential is not None:
+                prepared.bound.check(state.x[replica])
+            cause, at = moving.cause_of(prepared.bound, self, state, replica, moved.x[replica])
+            raise ConstraintSolveError(
+                f"step {step} of replica {replica} has no solution, not even in {most} pieces",
+                ": " + cause,
+                step=step,
+                replica=replica,
+                **at,
+            )
+        state.x, state.v, state.random, state.step = moved.x, moved.v, moved.random, moved.step
+        state.tally = moved.tally
 
 
 # --- Newton ---------------------------------------------------------------------------------------
-
-RATTLE = schedule("kick/2 drift force kick/2 project")
 
 
 @dataclass(frozen=True)
@@ -120,9 +154,8 @@ class Newton(Scheduled):
     """Constrained Newton dynamics by RATTLE, the velocity Verlet of constraints (Andersen 1983).
 
     Second order in dt, time-reversible and symplectic: the energy fluctuates by O(dt²) without
-    drift.  The constraints are solved by Newton's method to rounding, in O(n) a step.  Where a step
-    is so long that they have no solution, the way is done in 2, 4, 8, … pieces under the same
-    forces; this keeps rare fast moments from ending a run, at the price of some energy.
+    drift.  O(n) a step.  A step so long that the constraints have no solution is done in 2, 4, 8, …
+    pieces under the same forces: rare fast moments cost some energy and do not end a run.
 
     Parameters
     ----------
@@ -141,6 +174,7 @@ class Newton(Scheduled):
     """
 
     NAME = "newton"
+    SCHEDULE = schedule("kick/2 drift force kick/2 project")  # whose second half kick is projected
 
     dt: float
     _: KW_ONLY
@@ -149,16 +183,13 @@ class Newton(Scheduled):
     drifting: bool = False
     tolerance: float = 1e-12
 
-    def plan(self) -> Plan:
-        """RATTLE: velocity Verlet, whose second half kick is projected."""
-        return Plan(RATTLE, self.dt, self.tolerance, self.potential, drifting=self.drifting)
+    @property
+    def rate(self) -> float:
+        """Nothing is forgotten."""
+        return 0.0
 
 
 # --- Langevin -------------------------------------------------------------------------------------
-
-# B A O P, A F B P: half steps B are at the two ends, so that positions and velocities belong to one
-# time; P projects velocities, and F finds the forces of the next B.
-BAOAB = schedule("kick/2 drift/2 noise project drift/2 force kick/2 project")
 
 
 @dataclass(frozen=True)
@@ -180,13 +211,14 @@ class Langevin(Scheduled):
     friction : float
         The rate γ at which velocities are forgotten.
     ensemble : "rigid" or "stiff"
-    potential : optional
+    potential, tolerance
         As for `Newton`.
-    tolerance : float
-        Largest relative error of a squared bond length, rounding apart.
     """
 
     NAME = "langevin"
+    # B A O P, A F B P: half steps B are at the two ends, so that positions and velocities belong to
+    # one time; P projects velocities, and F finds the forces of the next B.
+    SCHEDULE = schedule("kick/2 drift/2 noise project drift/2 force kick/2 project")
 
     dt: float
     _: KW_ONLY
@@ -196,12 +228,10 @@ class Langevin(Scheduled):
     potential: Any = None
     tolerance: float = 1e-12
 
-    def plan(self) -> Plan:
-        """g-BAOAB, with the Fixman force in the stiff ensemble."""
-        return Plan(
-            BAOAB, self.dt, self.tolerance, self.potential,
-            kT=self.kT, friction=self.friction, metric=self.ensemble == "stiff",
-        )  # fmt: skip
+    @property
+    def rate(self) -> float:
+        """The friction."""
+        return self.friction
 
 
 # --- overdamped -----------------------------------------------------------------------------------
@@ -260,12 +290,10 @@ class Brownian(Scheduled):
         constraints along B at the beginning (Liu 1989): for reference.
     flow : (d, d) or function, optional
         Velocity gradient κ of v∞ = κ x, see `fixman.flows`, or a function of time that returns it,
-        which is called once a step, with the time in its middle.  On a free chain x is taken from
-        the centre of friction, which the flow then leaves in its place.
-    potential : optional
+        called once a step, with the time in its middle.  On a free chain x is taken from the centre
+        of friction.
+    potential, tolerance
         As for `Newton`.
-    tolerance : float
-        Largest relative error of a squared bond length, rounding apart.
 
     Notes
     -----
@@ -275,10 +303,10 @@ class Brownian(Scheduled):
 
     NAME = "brownian"
     NO_VELOCITIES = "overdamped dynamics has no velocities to start with"
-    CHECKS = Scheduled.CHECKS | {
-        "friction": _frictions,
-        "flow": lambda flow, _: flows.checked(flow),
-    }
+    SAMPLED = "mobility"
+    OVERDAMPED = True
+    thermal = "√(2 kT dt/ζ)"
+    CHECKS = Scheduled.CHECKS | {"friction": _frictions}
 
     dt: float
     _: KW_ONLY
@@ -290,29 +318,20 @@ class Brownian(Scheduled):
     potential: Any = None
     tolerance: float = 1e-12
 
-    def parameters(self) -> dict[str, Any]:
-        """Return what `from_parameters` makes the stepper from again; of a function only a name."""
-        return super().parameters() | {"flow": flows.parameters(self.flow)}
+    @property
+    def schedule(self) -> Schedule:
+        """The moves of the scheme."""
+        return SCHEDULES[self.scheme]
 
-    @classmethod
-    def from_parameters(cls, parameters: dict[str, Any], potential: Any = None) -> Self:
-        """Make the stepper again; a potential of the user's own has to be given again.
-
-        Raises
-        ------
-        ValueError
-            If the flow is a function.
-        """
-        flow = flows.from_parameters(parameters["flow"])
-        return super().from_parameters(parameters | {"flow": flow}, potential)
-
-    def plan(self) -> Plan:
-        """Return the schedule of the scheme, with frictions in the place of masses."""
-        return Plan(
-            SCHEDULES[self.scheme], self.dt, self.tolerance, self.potential,
-            kT=self.kT, friction=math.inf, metric=self.ensemble != "mobility",
-            rival=self.ensemble == "rigid", drag=self.friction, flow=self.flow,
-        )  # fmt: skip
+    def inertia(self, chain: Chain) -> Array:
+        """Return friction coefficients (n,)."""
+        drag = np.array(self.friction)
+        if drag.shape not in ((), (chain.n,)):
+            raise ValueError(
+                f"friction must be one number or have shape ({chain.n},) for this chain, got "
+                f"{drag.shape}"
+            )
+        return np.broadcast_to(drag, chain.n).copy()
 
 
 # --- hybrid Monte Carlo ---------------------------------------------------------------------------
@@ -328,19 +347,17 @@ class HybridMonteCarlo(Scheduled):
 
     A step draws velocities for the temperature kT, goes ``leaps`` steps of `Newton`, and accepts
     where it got to with min(1, e^(−ΔE/kT)), or stays (Duane et al. 1987; with constraints Hartmann
-    2008).  E is the kinetic and potential energy; the stiff ensemble, of springs in the limit of
-    infinite stiffness, is sampled by adding ½ kT ln det H^bb to it and its force to the forces.  A
-    leap that has no solution, or whose way back Newton's method does not find, is refused: without
-    that, long steps would bias averages (Zappa, Holmes-Cerf & Goodman 2018; Lelièvre, Rousset &
-    Stoltz 2019).  O(n) a leap.
+    2008).  E is the kinetic and potential energy; in the stiff ensemble, of springs in the limit of
+    infinite stiffness, also ½ kT ln det H^bb.  A leap that has no solution, or whose way back is
+    not found, is refused: without that, long steps would bias averages (Zappa, Holmes-Cerf &
+    Goodman 2018; Lelièvre, Rousset & Stoltz 2019).  O(n) a leap.
 
     Parameters
     ----------
     dt : float
-        Time step of a leap.  Averages do not depend on it, only how many steps are accepted, which
-        `Run.acceptance` tells: 0.1 to 0.2 in units of L √(m/kT), less for long chains, steep
-        potentials and hard angles, so that between 60 and 95 % are.  `fixman.simulate` warns if
-        fewer than 5 % are.
+        Time step of a leap: 0.1 to 0.2 in units of L √(m/kT), less for long chains, steep
+        potentials and hard angles, so that between 60 and 95 % are accepted, which
+        `Run.acceptance` tells.
     kT : float
     leaps : int
         So many of a step; a way of leaps · dt about as long as what is sampled takes to change.
@@ -348,7 +365,6 @@ class HybridMonteCarlo(Scheduled):
     potential : optional
         As for `Newton`.  One of your own needs an energy; where that is infinite no chain gets to.
     tolerance : float
-        Largest relative error of a squared bond length, rounding apart.
 
     Notes
     -----
@@ -368,13 +384,11 @@ class HybridMonteCarlo(Scheduled):
     tolerance: float = 1e-12
 
     def passes(self, chain: Chain) -> int:
-        """Return how often a step goes over all beads, for whoever wants to know what it costs."""
+        """Return how often a step goes over all beads."""
         del chain
         return self.leaps
 
-    def plan(self) -> Plan:
+    @property
+    def schedule(self) -> Schedule:
         """Leaps of `Newton` between new velocities and a decision."""
-        return Plan(
-            BEGIN + self.leaps * WAY + END, self.dt, self.tolerance, self.potential,
-            kT=self.kT, friction=math.inf, metric=self.ensemble == "stiff",
-        )  # fmt: skip
+        return BEGIN + self.leaps * WAY + END

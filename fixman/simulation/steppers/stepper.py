@@ -18,6 +18,7 @@ from fixman.kernels.algebra.random import WORDS
 from fixman.kernels.chain.rows import ANGLE, LENGTH, SMALLEST_SINE
 from fixman.mechanics.dynamics import SMALLEST_BEND
 from fixman.mechanics.refusals import raise_failure
+from fixman.potentials import flows
 from fixman.potentials.binding import require_potential
 from fixman.potentials.energies import described, from_parameters
 
@@ -55,14 +56,9 @@ class State:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return what a checkpoint holds."""
-        tally = {"tally": self.tally} if self.tally.size else {}
-        return tally | {
-            "x": self.x,
-            "v": self.v,
-            "random": self.random,
-            "targets": self.targets,
-            "step": np.array(self.step, dtype=np.int64),
-        }
+        names = ["tally"] * bool(self.tally.size) + ["x", "v", "random", "targets"]
+        given = {name: getattr(self, name) for name in names}
+        return given | {"step": np.array(self.step, dtype=np.int64)}
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> State:
@@ -103,13 +99,13 @@ class Described:
         "leaps": arrays.positive_int,
         "burn_in": lambda value, name: arrays.whole(value, name, 0),
         "drifting": arrays.flag,
+        "flow": lambda flow, _: flows.checked(flow),
     }
     FORCES: ClassVar[bool] = True  # whether a potential needs forces
     NO_VELOCITIES: ClassVar[str | None] = None  # why velocities are refused to start with
     potential: Any
 
     def __post_init__(self) -> None:
-        """Check all fields."""
         require_potential(self.potential, self.FORCES)
         types = get_type_hints(type(self))
         for one in fields(self):  # type: ignore[arg-type]
@@ -122,54 +118,96 @@ class Described:
                 object.__setattr__(self, name, self.CHECKS[name](value, name))
 
     def parameters(self) -> dict[str, Any]:
-        """Return what `from_parameters` makes the stepper from again, ready for JSON."""
+        """Return what `from_parameters` takes; of a flow that is a function only a name."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
-        potential = None if self.potential is None else described(self.potential)
-        return {"name": self.NAME} | values | {"potential": potential}
+        values["potential"] = None if self.potential is None else described(self.potential)
+        if "flow" in values:
+            values["flow"] = flows.parameters(values["flow"])
+        return {"name": self.NAME} | values
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any], potential: Any = None) -> Self:
-        """Make the stepper again; a potential of the user's own has to be given again."""
+        """Make the stepper again; a potential of the user's own has to be given again.
+
+        ValueError if the flow is a function.
+        """
         given = {key: value for key, value in parameters.items() if key != "name"}
+        if "flow" in given:
+            given["flow"] = flows.from_parameters(given["flow"])
         if potential is None and given["potential"] is not None:
             potential = from_parameters(given["potential"])
         return cls(**given | {"potential": potential})
 
-    def _refuse(self, v0: Any) -> None:
+    def start(
+        self,
+        chain: Chain,
+        x0: ArrayLike,
+        v0: ArrayLike | None = None,
+        replicas: int = 1,
+        rng: Any = None,
+    ) -> State:
+        """Return replicas at x0, after burn-in, with velocities v0, projected, or drawn at kT.
+
+        Parameters
+        ----------
+        chain : Chain
+        x0, v0 : (n, dim) or (replicas, n, dim)
+            The hard coordinates keep the values that they have in x0.
+        replicas : int
+        rng : None, int or Generator
+            Every replica gets a stream spawned from it.
+
+        Raises
+        ------
+        ValueError
+            If there are neither velocities nor a temperature, or velocities that have no use; if
+            friction or flow are not for this chain, or the energy of x0 is not finite; for
+            hard coordinates that the moves of Monte Carlo cannot hold (soft bonds, hard torsions,
+            rings that share bonds or lie in the plane).
+        SingularConstraintError, SingularCoordinateError
+            If the hard coordinates cannot be held in x0, or it has no determinant or energy.
+
+        Warns
+        -----
+        RuntimeWarning
+            If a step is so long that averages suffer.
+        """
         if v0 is not None and self.NO_VELOCITIES:
             raise ValueError(f"v0 must be None: {self.NO_VELOCITIES}")
+        require_chain(chain)
+        tail = (chain.n, chain.dim)
+        replicas = arrays.positive_int(replicas, "replicas", 16 * chain.n * chain.dim)
+        x = replicated(arrays.real(x0, tail, "x0"), replicas, tail, "x0")
+        seeds = arrays.seeds(arrays.generator(rng), replicas)
+        random = np.array([seed.generate_state(WORDS, np.uint64) for seed in seeds])
+        state = State(x, np.zeros_like(x), random, hard_values(chain, x))
+        self._start(chain, state, v0)
+        return state
+
+    def _start(self, chain: Chain, state: State, v0: ArrayLike | None) -> None:
+        """Find velocities of a state, and refuse one that steps cannot begin from."""
+        raise NotImplementedError
 
 
 class Prepared:
-    """Arguments of kernels for a stepper, or its plan, on the chain of a state; made once."""
+    """Arguments of kernels for a stepper on the chain of a state."""
 
     key: tuple[Chain, Any]
 
     @classmethod
-    def of(cls, chain: Chain, state: State, plan: Any) -> Self:
-        """Return those made for this state before, if chain and stepper are the same."""
+    def of(cls, chain: Chain, state: State, stepper: Any) -> Self:
+        """Make them once for a state, while chain and stepper are the same."""
         found = _prepared.get(state)
-        if not isinstance(found, cls) or found.key[0] is not chain or found.key[1] != plan:
-            found = _prepared[state] = cls(chain, state, plan)  # type: ignore[call-arg]
+        if not isinstance(found, cls) or found.key[0] is not chain or found.key[1] != stepper:
+            found = _prepared[state] = cls(chain, state, stepper)  # type: ignore[call-arg]
         return found
 
 
 _prepared: WeakKeyDictionary[State, Prepared] = WeakKeyDictionary()
 
 
-def begin(chain: Chain, x0: ArrayLike, replicas: int, rng: Any) -> State:
-    """Replicate x0 and give every replica a stream; velocities are zero."""
-    require_chain(chain)
-    tail = (chain.n, chain.dim)
-    replicas = arrays.positive_int(replicas, "replicas", 16 * chain.n * chain.dim)
-    x = replicated(arrays.real(x0, tail, "x0"), replicas, tail, "x0")
-    seeds = arrays.seeds(arrays.generator(rng), replicas)
-    random = np.array([seed.generate_state(WORDS, np.uint64) for seed in seeds])
-    return State(x, np.zeros_like(x), random, hard_values(chain, x))
-
-
 def replicated(array: Array, replicas: int, tail: tuple[int, int], name: str) -> Array:
-    """Return an array for each replica; refuse other shapes, and what is not finite."""
+    """Return an array for each replica."""
     if array.shape[:-2] not in ((), (1,), (replicas,)):
         raise ValueError(
             f"{name} must have shape {tail} or {(replicas, *tail)} for {replicas} replicas, "
@@ -180,7 +218,7 @@ def replicated(array: Array, replicas: int, tail: tuple[int, int], name: str) ->
 
 
 def hard_values(chain: Chain, x: Array) -> Array:
-    """Values of the hard coordinates in public order; the others may be singular."""
+    """Values of the hard coordinates (replicas, n_hard) in public order."""
     rows = chain.layout.hard_rows
     targets, bad = rows.values(x)
     if bad >= 0:
