@@ -43,6 +43,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     command, with a line too; 130 after Ctrl-C and 141 if the reader of a pipe went away, without.
     """
     words = sys.argv[1:] if argv is None else list(argv)
+    if __doc__ is None:
+        show("fixman: error: helps are docstrings, which python -OO drops: use -O", error=True)
+        return FAILED
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # where the terminal knows no ½

@@ -199,15 +199,10 @@ def described(run: Series) -> dict[str, Any]:
 
 def report(arguments: argparse.Namespace, run: Series) -> int:
     """Print what a run is now, and how to go on with it; return the exit code."""
-    found = described(run)
-    text, replicas = f"{len(run)} frame{'s' * (len(run) != 1)}", found.get("replicas")
-    if replicas:
-        text += f" of {replicas} replica{'s' * (replicas != 1)}"
-    text += f" in {run.path}"
+    found, text = described(run), repr(run)
     if "acceptance" in found:
         text += f", {found['acceptance']:.1%} of the moves accepted"
     if not run.finished:
-        at = f"{run.steps_done} of {found['steps']}"
-        text += f"\ninterrupted at step {at}: fixman resume {run.path}"
+        text += f"\ninterrupted: fixman resume {run.path}"
     result(arguments, text, found)
     return 0 if run.finished else INTERRUPTED
