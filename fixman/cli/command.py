@@ -79,12 +79,10 @@ def module(name: str) -> Any:
 
 
 def parser(name: str) -> Parser:
-    """Return the parser of a command."""
     return Parser(f"fixman {name}", module(name).__doc__)
 
 
 def _run(words: list[str]) -> int:
-    """Run the command of these words."""
     if words and words[0] in COMMANDS:
         return module(words[0]).run(parser(words[0]).parse_args(words[1:])) or 0
     if words == ["--version"]:

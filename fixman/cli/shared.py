@@ -36,7 +36,6 @@ def show(text: object, error: bool = False) -> None:
 
 
 def warn(message: Warning | str, *_: Any, **__: Any) -> None:
-    """Print a warning in a line."""
     show(f"fixman: warning: {' '.join(str(message).split())}", error=True)
 
 
@@ -67,7 +66,6 @@ def lines(found: Mapping[str, Any]) -> str:
 
 
 def _table(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """Return the lines of a table, numbers to the right."""
     cells = [list(rows[0]), *([_cell(value) for value in row.values()] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     ends = ["<" if isinstance(value, str) else ">" for value in rows[0].values()]
@@ -82,7 +80,6 @@ def _cell(value: Any) -> str:
 
 
 def given(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
-    """Return some flags as named arguments."""
     return {name: getattr(arguments, name) for name in names}
 
 
@@ -116,7 +113,6 @@ def outputs(
 
 
 def client(arguments: argparse.Namespace) -> contextlib.AbstractContextManager[Any]:
-    """Connect to the scheduler, if there is one."""
     if arguments.scheduler is None:
         return contextlib.nullcontext()
     from fixman.io.dask import connect
@@ -125,7 +121,6 @@ def client(arguments: argparse.Namespace) -> contextlib.AbstractContextManager[A
 
 
 def seed(arguments: argparse.Namespace) -> int:
-    """Return --seed, or a new one."""
     given: int | None = arguments.seed
     return secrets.randbits(53) if given is None else given  # exact in other readers of JSON
 
