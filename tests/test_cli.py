@@ -218,7 +218,7 @@ def test_histograms_of_angles(peer):
         (["{melt}", *MELT, "--select", "type 9"], "matches none of the 406 atoms"),
         (["{melt}", *MELT, "--out", "no/such/folder/a.csv"], "/no/such/folder"),
         (["{melt}", *MELT, "--atom-style", "id x y z"], "missing required field(s): type"),
-        (["{melt}", "--atom-style", "moleculer"], "is moleculer: say it, --atom-style full"),
+        (["{melt}", "--atom-style", "moleculer"], "is moleculer: say it, --atom-style 'full'"),
         (["{melt}", "--topology-format", "PBD"], "MDAnalysis cannot read"),
         (["{melt}", "--masses", "2=3"], "masses are given for types 2, and the atoms have 1"),
         (["{melt}", "--masses", "heavy"], "positive numbers, of all atoms or by type"),
@@ -551,6 +551,13 @@ def test_figure_formats_are_refused_before_the_work(run, melt, tmp_path, peer):
     code, _, err = run("audit", melt, *MELT, "--plot", tmp_path / "histogram.foo")
     assert code == 1
     assert "figure format" in err
+
+
+def test_a_python_without_docstrings_is_told_so():
+    run = [sys.executable, "-OO", "-m", "fixman", "check", "run"]
+    done = subprocess.run(run, capture_output=True, check=False, text=True)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "fixman: error: helps are docstrings, which python -OO drops: use -O\n"
 
 
 def test_the_module_runs():

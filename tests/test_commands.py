@@ -304,7 +304,8 @@ def test_a_motion_is_written(run, panda, peer):
     found = fx.load_run("fall")
     assert np.array_equal(found.q, expected.q)
     assert np.array_equal(found.time, expected.time)
-    assert run("resume", "fall", "--steps", "300") == (0, "301 frames in fall\n", "")
+    said = "<Trajectory: 301 frames, steps 0 to 300, dt=0.001, in fall>\n"
+    assert run("resume", "fall", "--steps", "300") == (0, said, "")
     assert json.loads(run("info", "fall", "--json")[1])["frames"] == 301
     assert run("check", "fall") == (0, "fall is whole: 301 frames\n", "")
     code, _, err = run("export", "fall", "--to", "fall.h5")

@@ -389,7 +389,7 @@ def test_bad_configurations(function):
     x = walks(chain, 4)
     with pytest.raises(TypeError, match=r"chain must be a fixman\.Chain"):
         function(x, chain)
-    with pytest.raises(ValueError, match=r"x must have shape"):
+    with pytest.raises(ValueError, match=r"must have shape"):
         function(chain, x[:, :4])
     x[2, 1, 0] = np.nan
     with pytest.raises(ValueError, match="nan at bead 1 in frame 2"):

@@ -114,12 +114,9 @@ def _write_plot(path: Path, report: AuditReport, kind: str) -> None:
     from fixman.analysis import plot
     from fixman.analysis.samples import ANGLE_EDGES, TORSION_EDGES
 
-    kinds: Any = (
-        ("angles", "bending angle, 0 = straight", ANGLE_EDGES),
-        ("torsions", "torsion, ±180 = trans", TORSION_EDGES),
-    )
-    densities = {kind: [group.densities(kind) for group in report.groups] for kind, *_ in kinds}
-    panels = [(name, edges, densities[kind]) for kind, name, edges in kinds if any(densities[kind])]
+    bends, turns = ([g.densities(kind) for g in report.groups] for kind in ("angles", "torsions"))
+    panels = [("bending angle, 0 = straight", ANGLE_EDGES, bends)] if any(bends) else []
+    panels += [("torsion, ±180 = trans", TORSION_EDGES, turns)] if any(turns) else []
     samples = {group.label: group.half_logdet for group in report.groups}
     with plot.style():
         lines = 1 + len(samples) + len(panels)  # in legends

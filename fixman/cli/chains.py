@@ -33,7 +33,6 @@ class Made(NamedTuple):
 
 
 def made(arguments: argparse.Namespace) -> Made:
-    """Make the chain that the flags describe."""
     path, shape, n, side = arguments.chain, "linear", arguments.beads, 0
     words = BY_WORDS.fullmatch(str(path))
     if words:
@@ -63,7 +62,6 @@ def from_json(path: Path) -> Chain:
 
 
 def _shaped(arguments: argparse.Namespace, shape: str, n: int, side: int) -> Chain:
-    """Make a chain by words, such as star and 4x10."""
     import numpy as np
 
     from fixman._common import arrays

@@ -43,6 +43,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     command, with a line too; 130 after Ctrl-C and 141 if the reader of a pipe went away, without.
     """
     words = sys.argv[1:] if argv is None else list(argv)
+    if __doc__ is None:
+        show("fixman: error: helps are docstrings, which python -OO drops: use -O", error=True)
+        return FAILED
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # where the terminal knows no ½
@@ -76,12 +79,10 @@ def module(name: str) -> Any:
 
 
 def parser(name: str) -> Parser:
-    """Return the parser of a command."""
     return Parser(f"fixman {name}", module(name).__doc__)
 
 
 def _run(words: list[str]) -> int:
-    """Run the command of these words."""
     if words and words[0] in COMMANDS:
         return module(words[0]).run(parser(words[0]).parse_args(words[1:])) or 0
     if words == ["--version"]:

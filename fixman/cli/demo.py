@@ -117,7 +117,6 @@ def _beads(n: int, dim: int, rng: Generator) -> list[bool]:
 
 
 def _rigid_links(n: int, rng: Generator) -> list[bool]:
-    """Check the partition with articulated bodies."""
     import numpy as np
 
     print(f"{n:,} rigid links in space with motors in revolute and prismatic joints")

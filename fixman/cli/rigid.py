@@ -91,7 +91,6 @@ def read(path: Path, tip: str | None, free_base: bool = False, strict: bool = Tr
 
 
 def spans(offsets: Any) -> list[slice]:
-    """Return where each joint has its numbers."""
     return [slice(*pair) for pair in pairwise(offsets)]
 
 
@@ -113,7 +112,6 @@ def _moved(arguments: argparse.Namespace, arm: Any, start: dict[str, Any], down:
 
 
 def _draw(path: Path, kind: str, run: Trajectory, robot: Robot) -> None:
-    """Draw coordinates and energy against time."""
     from fixman.analysis import plot
 
     with plot.style():

@@ -36,7 +36,6 @@ def show(text: object, error: bool = False) -> None:
 
 
 def warn(message: Warning | str, *_: Any, **__: Any) -> None:
-    """Print a warning in a line."""
     show(f"fixman: warning: {' '.join(str(message).split())}", error=True)
 
 
@@ -67,7 +66,6 @@ def lines(found: Mapping[str, Any]) -> str:
 
 
 def _table(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """Return the lines of a table, numbers to the right."""
     cells = [list(rows[0]), *([_cell(value) for value in row.values()] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     ends = ["<" if isinstance(value, str) else ">" for value in rows[0].values()]
@@ -82,7 +80,6 @@ def _cell(value: Any) -> str:
 
 
 def given(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
-    """Return some flags as named arguments."""
     return {name: getattr(arguments, name) for name in names}
 
 
@@ -116,7 +113,6 @@ def outputs(
 
 
 def client(arguments: argparse.Namespace) -> contextlib.AbstractContextManager[Any]:
-    """Connect to the scheduler, if there is one."""
     if arguments.scheduler is None:
         return contextlib.nullcontext()
     from fixman.io.dask import connect
@@ -125,8 +121,9 @@ def client(arguments: argparse.Namespace) -> contextlib.AbstractContextManager[A
 
 
 def seed(arguments: argparse.Namespace) -> int:
-    """Return --seed, or a new one."""
     given: int | None = arguments.seed
+    if given is not None and given < 0:
+        raise ValueError(f"--seed must not be negative, got {given}")
     return secrets.randbits(53) if given is None else given  # exact in other readers of JSON
 
 
@@ -199,15 +196,10 @@ def described(run: Series) -> dict[str, Any]:
 
 def report(arguments: argparse.Namespace, run: Series) -> int:
     """Print what a run is now, and how to go on with it; return the exit code."""
-    found = described(run)
-    text, replicas = f"{len(run)} frame{'s' * (len(run) != 1)}", found.get("replicas")
-    if replicas:
-        text += f" of {replicas} replica{'s' * (replicas != 1)}"
-    text += f" in {run.path}"
+    found, text = described(run), repr(run)
     if "acceptance" in found:
         text += f", {found['acceptance']:.1%} of the moves accepted"
     if not run.finished:
-        at = f"{run.steps_done} of {found['steps']}"
-        text += f"\ninterrupted at step {at}: fixman resume {run.path}"
+        text += f"\ninterrupted: fixman resume {run.path}"
     result(arguments, text, found)
     return 0 if run.finished else INTERRUPTED

@@ -29,7 +29,7 @@ class Trajectory(Series):
     """Recorded frames of `simulate`, the start first, of a ``system``.
 
     ``about`` has scheme, dt, gravity and versions, ``path`` is the file or None, and ``steps_done``
-    counts towards ``about["steps"]``.  Of a file, arrays are read when they are asked for.  Slices
+    counts towards ``about["steps"]``.  Arrays of a file are read when they are asked for.  Slices
     are trajectories, and `blocks` yields pieces one by one.
     """
 

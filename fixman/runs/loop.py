@@ -48,8 +48,8 @@ class Mover(Protocol):
 class Recorder:
     """A run in memory: frames as they come, of which ``make`` makes a `Series`.
 
-    Of ``frames`` recorded until now ``pending`` came since the last commit, which was at ``step``
-    with ``state``; ``rows`` holds the last ones, ``most`` at a time.
+    ``frames`` counts them, ``pending`` those since the last commit, which was at ``step`` with
+    ``state``; ``rows`` holds the last ones, ``most`` at a time.
     """
 
     path: Path | None = None

@@ -274,7 +274,6 @@ class Contents:
 
 
 def _load(contents: Contents, path: Path, span: range, name: str) -> NDArray[Any]:
-    """Read an array of a block."""
     with reading(path) as con:
         if con.execute("SELECT id FROM run").fetchone() != (contents.id,):
             raise RunFolderError(f"another run is in the place of {path}: load it anew")
@@ -521,7 +520,6 @@ class Writer(Recorder):
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """Write in whole or not at all."""
         try:
             with explained(self.path, writing=True, file=self._file):
                 yield self._con

@@ -101,12 +101,10 @@ def run(model: Model, target: Recorder, client: Any, watch: loop.Watch) -> None:
 
 
 def _part(state: Arrays, start: int, stop: int) -> Arrays:
-    """Return the state of some replicas."""
     return {name: array[start:stop] if array.ndim else array for name, array in state.items()}
 
 
 def _joined(states: Sequence[Arrays]) -> Arrays:
-    """Return the state of all replicas."""
     return {
         name: np.concatenate([state[name] for state in states]) if array.ndim else array
         for name, array in states[0].items()
@@ -144,7 +142,6 @@ class Block(NamedTuple):
 
 
 def _block(model: Model, about: dict[str, Any], frames: int, state: Arrays) -> Block:
-    """Go on to the end of the block."""
     from fixman.simulation.steppers import State
 
     other = provenance.differing(provenance.versions(), about["versions"])
