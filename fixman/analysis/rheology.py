@@ -90,16 +90,12 @@ def giesekus_stress(
 
     Returns
     -------
-    ndarray (..., dim, dim)
-        In units of energy, symmetric; O(n) a frame.
+    ndarray (..., dim, dim), symmetric, in units of energy; O(n) a frame.
     """
     x, zeta, times = _checked(chain, x, stepper, times, free=True)
     kappa = _gradients(chain, x, stepper, times)
     if times is None and not kappa.any():
-        raise ValueError(
-            "the stepper has no flow, and Giesekus' stress of a steady rest is 0: take "
-            "`kramers_stress`, or give times, those of frames on their way to rest"
-        )
+        raise ValueError("the stepper has no flow: take `kramers_stress`, or give times")
     away = _about_centre(x, zeta)
     Q = np.einsum("k,...ka,...kb->...ab", zeta, away, away)
     stress = _symmetric(kappa @ Q)  # (1)

@@ -111,10 +111,7 @@ def whole(now: Any, molecules: Molecules, ids: npt.NDArray[np.int64] | None = No
     ids are those that the atoms of a dump must have.
     """
     if ids is not None and not np.array_equal(now.data["id"], ids):
-        raise ValueError(
-            f"the ids of the atoms of frame {now.frame} are not those of the topology: are these "
-            "files of one run, and does the dump hold all atoms?"
-        )
+        raise ValueError(f"the ids of the atoms of frame {now.frame} are not those of the topology")
     atoms = molecules.atoms
     with np.errstate(invalid="ignore"):  # some NaNs of damaged files signal
         x: Floats = now.positions[atoms].astype(np.float64)

@@ -31,10 +31,8 @@ def find(
     if bonds == "guess":
         notes = (f"{counted(len(pairs), 'bond')} guessed from distances in the first frame",)
     if not len(pairs):
-        raise ValueError(
-            f"no two of the {len(selected)} atoms of {select!r} are bonded to each other: select "
-            'a connected backbone, or try bonds="guess" if the topology lacks its bonds'
-        )
+        said = f"no two of the {len(selected)} atoms of {select!r} are bonded to each other"
+        raise ValueError(f'{said}: select those between, or try bonds="guess"')
     bonded = np.zeros(len(selected), dtype=bool)
     bonded[pairs] = True
     if not np.all(bonded):
@@ -45,10 +43,8 @@ def find(
     masses = np.array(selected.masses, dtype=np.float64)
     bad = ~(np.isfinite(masses) & (masses > 0.0)) & bonded
     if np.any(bad):
-        raise ValueError(
-            f"atom index {selected.indices[bad][0]} has mass {masses[bad][0]}: leave massless "
-            "sites out of the selection, or say masses=…"
-        )
+        said = f"atom index {selected.indices[bad][0]} has mass {masses[bad][0]}"
+        raise ValueError(f"{said}: leave it out of the selection, or say masses=…")
     found = find_molecules(pairs, masses, _hydrogens(atomgroup, selected, hydrogens))
     return [
         Molecules(one.masses, selected.indices[one.atoms], bonds=one.bonds, hydrogens=one.hydrogens)

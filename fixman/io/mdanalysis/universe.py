@@ -68,10 +68,7 @@ def open_universe(
         Of all atoms, or by type (by name where there are none), ``"1=12.011,2=1.008"``. By default
         those of the topology, or else those of the elements.
 
-    Raises
-    ------
-    ValueError
-        Files that cannot be read, are of another kind, or contradict themselves or each other.
+    ValueError for files that cannot be read, are of another kind, or contradict each other.
     """
     paths = [_path(path) for path in (topology, trajectory) if path is not None]
     kinds = [format_of(*each) for each in zip(paths, (topology_format, format), strict=False)]
@@ -231,10 +228,8 @@ def _give_masses(universe: Any, given: Masses | None) -> tuple[str, ...]:
         masses = np.full(len(atoms), math.nan)
         types = np.array(getattr(atoms, "types", names), dtype=str)
         if unknown := sorted(set(said) - set(types)):
-            raise ValueError(
-                f"masses are given for types {', '.join(unknown)}, and the atoms have "
-                f"{listed(sorted(set(types)), SHOWN)}"
-            )
+            there = listed(sorted(set(types)), SHOWN)
+            raise ValueError(f"masses are given for types {', '.join(unknown)}, there are {there}")
         for kind, mass in said.items():
             masses[types == kind] = mass
     missing = np.isnan(masses)

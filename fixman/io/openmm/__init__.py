@@ -61,8 +61,7 @@ def metric_force(system: Any, *, chains: Iterable[tuple[Any, Chain]] | None = No
     Returns
     -------
     openmm.PythonForce
-        Energies in kJ/mol, forces in kJ/mol/nm.  Acts on the particles of its chains alone;
-        a set whose constraints leave it rigid has a constant determinant and is skipped.
+        On the particles of its chains alone, without sets that their constraints leave rigid.
 
     Raises
     ------
@@ -80,19 +79,16 @@ def metric_force(system: Any, *, chains: Iterable[tuple[Any, Chain]] | None = No
     if not isinstance(system, openmm.System):
         raise TypeError(f"expected an openmm.System, got {type(system).__name__}")
     if any(force.getName() == NAME for force in system.getForces()):
-        raise ValueError(
-            "the System has a Fixman force already, and a second would double it: remove it first, "
-            "for instance if constraints have changed"
-        )
+        raise ValueError("the System has a Fixman force already, and a second would double it")
     held = of_system(system)
     sets = constraints.ConnectedSets(held)
     groups = sets.groups if chains is None else constraints.explicit_groups(chains, held, sets)
     terms = [group for group in groups if not is_rigid(group.chain)]
     if not terms:
+        rigid = sum(len(group.particles) for group in groups)
         raise ValueError(
-            f"nothing that can vary is constrained: {sum(len(one.particles) for one in groups)} "
-            "sets of particles are rigid; create the System with constraints=app.HBonds or "
-            "app.AllBonds, or add them by System.addConstraint, before this call"
+            f"nothing that can vary is constrained: {rigid} sets of particles are rigid; create "
+            "the System with constraints=app.HBonds or app.AllBonds"
         )
     within = None if chains is None else [group.particles for group in terms]
     potential = FixmanPotential(terms, held.periodic, _fingerprint(held, within))

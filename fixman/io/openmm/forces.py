@@ -114,12 +114,9 @@ class Forces:
     def energy(self, x: Any) -> Any:
         """Return the energies (...), in kJ/mol, of configurations (..., n, 3), in nm.
 
-        Raises
-        ------
-        ValueError
-            Where the ends of a constraint of the System are far from its length.  At first, where
-            a bond, a HarmonicBondForce's spring of more than 20 000 kJ/mol/nm², is off by half.
-            A FrameError where positions, or what OpenMM makes of them, are not finite.
+        ValueError where the ends of a constraint of the System are far from its length; at first,
+        where a bond, a HarmonicBondForce's spring of more than 20 000 kJ/mol/nm², is off by half.
+        FrameError where positions, or what OpenMM makes of them, are not finite.
         """
         found, lead = self._found(x)
         return np.array([energy for energy, _ in found]).reshape(lead)[()]

@@ -64,12 +64,9 @@ def chain(
         The first if all particles with a mass are one molecule.  Equal molecules share a chain;
         particles without a bond are in none.
 
-    Raises
-    ------
-    ValueError
-        If there are no bonds; if a particle without mass is bonded.
-    SingularConstraintError
-        As `Chain.from_bonds`, with the names of atoms.
+    Notes
+    -----
+    ValueError if there are no bonds, or a particle without mass is bonded.  Errors name atoms.
     """
     held, pairs, hydrogens = _read(system_or_topology, topology)
     sets = ConnectedSets(held._replace(pairs=pairs), hydrogens)
@@ -218,10 +215,7 @@ def _read(source: Any, beside: Any) -> tuple[Held, Indices, Mask | None]:
         hydrogens = np.array([e is not None and e.symbol in HYDROGENS for e in elements])
     pairs = pairs[~sites[pairs].any(axis=1)]
     if not len(pairs):
-        raise ValueError(
-            "there are no bonds, neither in a HarmonicBondForce nor constraints nor a Topology: "
-            "give topology=…"
-        )
+        raise ValueError("there are no bonds, neither springs nor constraints: give topology=…")
     return held, pairs, hydrogens
 
 

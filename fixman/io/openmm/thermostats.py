@@ -162,10 +162,8 @@ def _of_custom(integrator: Any, name: str) -> Iterator[_Thermostat]:
         yield _Thermostat(f"{variable} of the {name}", get, move, known[variable])
     steps = [integrator.getComputationStep(k)[2] for k in range(integrator.getNumComputations())]
     if not variables & known.keys() and re.search(r"\b(gaussian|uniform)\b", " ".join(steps)):
-        raise ValueError(
-            f"the {name} draws random numbers, and has no global variable temperature (in K) or kT "
-            "(in kJ/mol)"
-        )
+        said = "has no global variable temperature (in K) or kT (in kJ/mol)"
+        raise ValueError(f"the {name} draws random numbers, and {said}")
 
 
 def _common(thermostats: list[_Thermostat]) -> float:

@@ -110,10 +110,7 @@ class Molecule(Forces):
         drop_solvent : bool
             Whether to leave out water and whatever consists of one atom.
 
-        Warns
-        -----
-        RuntimeWarning
-            If solvent is left out, and the force fields have no implicit one in its place.
+        A RuntimeWarning says if solvent is left out, and there is no implicit one in its place.
         """
         path, forcefield = arrays.path(path, "path"), _words(forcefield)
         if not path.is_file():
@@ -158,10 +155,8 @@ class Molecule(Forces):
             raise ValueError("this run is of no PDB file: fixman torsional makes such runs")
         molecule = cls(described["pdb"], described["forcefield"], described["platform"])
         if molecule.parameters() != dict(described):
-            raise ValueError(
-                f"{', '.join(molecule.forcefield)} makes another System of these atoms than when "
-                "the run began: another version of OpenMM, or the file was edited"
-            )
+            said = "makes another System of these atoms than when the run began"
+            raise ValueError(f"{', '.join(molecule.forcefield)} {said}")
         return molecule
 
     def parameters(self) -> dict[str, Any]:
