@@ -28,7 +28,7 @@ except ImportError as error:
 
 from fixman._common import arrays as _arrays
 from fixman.analysis import samples
-from fixman.analysis.groups import ChainData, ChainGroup, counted
+from fixman.analysis.groups import ChainData, ChainGroup, Floats, Indices, counted
 from fixman.errors import ConstraintSolveError, SingularConstraintError, SingularCoordinateError
 from fixman.io.mdanalysis import frames as reading
 from fixman.io.mdanalysis import molecules
@@ -36,8 +36,6 @@ from fixman.io.mdanalysis.universe import Masses, open_universe
 
 __all__ = ["DistributedBackend", "MetricAnalysis", "open_universe", "read_chains"]
 
-Floats = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.intp]
 
 UNUSABLE = ConstraintSolveError, SingularConstraintError, SingularCoordinateError
 MOST_UNUSABLE = 0.05  # fraction of frames; more mean that something is wrong with all

@@ -12,14 +12,11 @@ import numpy.typing as npt
 from MDAnalysis.lib.distances import minimize_vectors
 from MDAnalysis.lib.mdamath import triclinic_vectors
 
-from fixman.analysis.groups import Molecules
+from fixman.analysis.groups import Floats, Indices, Molecules
 from fixman.analysis.hard_values import sum_outwards
 from fixman.analysis.samples import evenly, thinned
 from fixman.chains import topology
 from fixman.io.mdanalysis.universe import DATA, DUMP, format_of, reading
-
-Floats = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.intp]
 
 # A bond this close to half a box edge may as well be its own periodic image.
 AMBIGUOUS_FRACTION = 0.4

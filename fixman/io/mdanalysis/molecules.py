@@ -6,16 +6,11 @@ from typing import Any
 
 import MDAnalysis
 import numpy as np
-import numpy.typing as npt
 from MDAnalysis.guesser.default_guesser import DefaultGuesser
 
 from fixman._common.arrays import listed
-from fixman.analysis.groups import Molecules, counted, find_molecules
+from fixman.analysis.groups import Indices, Mask, Molecules, counted, find_molecules
 from fixman.io.mdanalysis.universe import SHOWN, brief, reading, symbols_of
-
-Floats = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.intp]
-Mask = npt.NDArray[np.bool_]
 
 
 def find(

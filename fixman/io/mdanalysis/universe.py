@@ -22,7 +22,6 @@ from MDAnalysis.lib.util import openany
 
 from fixman._common.arrays import listed
 
-Floats = npt.NDArray[np.float64]
 Masses = str | float | Mapping[str, float]
 
 SHOWN = 4  # names, where there are many

@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fixman.analysis.groups import Floats, Indices
 from fixman.chains.chain import Chain, is_rigid
 from fixman.errors import FrameError
 from fixman.io.openmm import constraints
-from fixman.io.openmm.constraints import Floats, Group, Held, Indices
+from fixman.io.openmm.constraints import Group, Held
 from fixman.mechanics import metric
 
 try:

@@ -10,16 +10,12 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from fixman.analysis import canonical
-from fixman.analysis.groups import Mask, Molecules, find_molecules
+from fixman.analysis.groups import Floats, Indices, Mask, Molecules, find_molecules
 from fixman.analysis.hard_values import sum_outwards
 from fixman.chains.chain import Chain
 from fixman.mechanics.dynamics import forward_dynamics
-
-Floats = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.intp]
 
 SAME_MASS = 1e-6  # relative; chains may have their masses in any unit
 SAME_SHAPE = 1e-6  # how far a constraint may move, relative to motions that the chain allows

@@ -13,8 +13,8 @@ import openmm
 from openmm import unit
 
 from fixman._common import arrays
+from fixman.analysis.groups import Floats, Indices
 from fixman.errors import FrameError
-from fixman.io.openmm.constraints import Floats, Indices
 from fixman.io.openmm.systems import constraints, harmonic_bonds
 from fixman.io.openmm.thermostats import in_units
 

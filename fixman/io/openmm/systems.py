@@ -12,12 +12,12 @@ from numpy.typing import ArrayLike
 from openmm import app, unit
 
 from fixman._common import arrays
-from fixman.analysis.groups import Mask
+from fixman.analysis.groups import Indices, Mask
 from fixman.chains import hard_sets
 from fixman.chains.chain import Chain, is_rigid
 from fixman.chains.straight_bends import NEARLY
 from fixman.errors import FrameError
-from fixman.io.openmm.constraints import ConnectedSets, Held, Indices, with_names
+from fixman.io.openmm.constraints import ConnectedSets, Held, with_names
 from fixman.io.openmm.thermostats import in_units
 
 WIDE = np.cos(np.radians(75.0))  # only in rings of three are angles between bonds smaller
