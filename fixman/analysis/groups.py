@@ -22,16 +22,13 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Molecules:
-    """Molecules of the same masses and the same bonds.
+    """Molecules of the same masses and the same bonds."""
 
-    masses (n,); atoms (molecules, n), the input's atom indices in the order of the beads; bonds
-    (m, 2), pairs of beads, or None for the linear chain 0, 1, …, n − 1; hydrogens (n,), a mask, or
-    None to tell them by their mass.
-    """
-
-    masses: Floats
-    atoms: Indices
+    masses: Floats  # (n,)
+    atoms: Indices  # the input's atom indices in the order of the beads (molecules, n)
+    # Pairs of beads (m, 2), or None for the linear chain 0, 1, …, n − 1.
     bonds: Indices | None = field(default=None, kw_only=True)
+    # A mask (n,), or None to tell them by their mass.
     hydrogens: Mask | None = field(default=None, kw_only=True)
 
     @cached_property
@@ -104,14 +101,11 @@ class ChainGroup(Molecules):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ChainData:
-    """All groups of a selection, the frames they were read from, and what the reader has to say.
-
-    frames (frames,) and times (frames,) number and date the first axis of every group's x.
-    """
+    """All groups of a selection, and what the reader has to say."""
 
     groups: tuple[ChainGroup, ...]
-    frames: npt.NDArray[np.intp]
-    times: npt.NDArray[np.float64]
+    frames: Indices  # (frames,), numbers of the first axis of every group's x
+    times: Floats
     notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:

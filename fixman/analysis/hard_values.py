@@ -78,12 +78,9 @@ class HardValues:
         self.pieces = [] if chain.straight else _pieces(molecules, chain, hard)
 
     def set(self, x: Floats, values: Floats) -> Floats:
-        """Give x (frames, chains, n, 3) the hard values (n_hard,).
-
-        Where bends are held straight, at which a chart ends, the molecule is a single piece.
-        """
+        """Give x (frames, chains, n, 3) the hard values (n_hard,)."""
         chain, parents = self._chain, self._molecules.tree[0]
-        if chain.straight:
+        if chain.straight:  # where a chart ends: the molecule is a single piece
             with self._explained(None):
                 return project(chain, x, values)
         if self.only_lengths:

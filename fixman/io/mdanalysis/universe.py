@@ -54,6 +54,8 @@ def open_universe(
 ) -> tuple[Any, tuple[str, ...]]:
     """Open files as an MDAnalysis Universe that has masses; with notes of what was assumed.
 
+    ValueError for files that cannot be read, are of another kind, or contradict each other.
+
     Parameters
     ----------
     topology, trajectory : str or os.PathLike
@@ -66,8 +68,6 @@ def open_universe(
     masses : str, float or mapping, optional
         Of all atoms, or by type (by name where there are none), ``"1=12.011,2=1.008"``. By default
         those of the topology, or else those of the elements.
-
-    ValueError for files that cannot be read, are of another kind, or contradict each other.
     """
     paths = [_path(path) for path in (topology, trajectory) if path is not None]
     kinds = [format_of(*each) for each in zip(paths, (topology_format, format), strict=False)]
@@ -85,9 +85,8 @@ def open_universe(
     if kinds[0] == DATA:
         found = {"atoms": len(universe.atoms), "bonds": len(getattr(universe, "bonds", ()))}
         if found != counts:
-            raise ValueError(
-                f"{paths[0]} has {found}, and its header says {counts}: was it cut off?"
-            )
+            said = f"its header says {counts}: was it cut off?"
+            raise ValueError(f"{paths[0]} has {found}, and {said}")
     if len(paths) > 1 and len(universe.atoms) != universe.trajectory.ts.n_atoms:
         there, size = universe.trajectory.ts.n_atoms, len(universe.atoms)
         raise ValueError(f"{paths[1]} has {there} atoms, and the topology {paths[0]} has {size}")

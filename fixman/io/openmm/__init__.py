@@ -62,7 +62,8 @@ def metric_force(system: Any, *, chains: Iterable[tuple[Any, Chain]] | None = No
     Returns
     -------
     openmm.PythonForce
-        On the particles of its chains alone, without sets that their constraints leave rigid.
+        On the particles of its chains alone, without sets that their constraints leave rigid.  O(n)
+        a step on the host, plus 20 µs for the call and 20 µs for every *kind* of molecule.
 
     Raises
     ------
@@ -72,10 +73,6 @@ def metric_force(system: Any, *, chains: Iterable[tuple[Any, Chain]] | None = No
     OpenMMException
         While the simulation runs, if constraints cannot be held in some configuration, positions
         are not finite, or the temperature is not that of the thermostat.
-
-    Notes
-    -----
-    O(n) a step on the host, plus 20 µs for the call and 20 µs for every *kind* of molecule.
     """
     if not isinstance(system, openmm.System):
         raise TypeError(f"expected an openmm.System, got {type(system).__name__}")

@@ -39,6 +39,8 @@ class Forces:
 
     Without the System's constraints: the chain has to hold what they held, since force fields have
     no energy there.  That which `chain` makes of the same System has its particles, in their order.
+    ValueError if it has a thermostat or a barostat, a Fixman force, Drude particles, or particles
+    without a mass that are no virtual sites.
 
     Parameters
     ----------
@@ -50,12 +52,6 @@ class Forces:
     properties : mapping, optional
         Properties of the platform, such as ``{"Precision": "mixed"}``.  On "CPU" one thread is
         the default, as replicas have a Context each.
-
-    Raises
-    ------
-    ValueError
-        If there are a thermostat or a barostat, a Fixman force, Drude particles, or particles
-        without a mass that are no virtual sites.
 
     Notes
     -----

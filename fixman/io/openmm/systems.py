@@ -36,7 +36,8 @@ def chain(
     """Return the chain of a molecule, or of several molecules what `metric_force` takes.
 
     Bead k is the k-th particle that has a mass; virtual sites move along with these.  Hard rows
-    that depend on the others are left out, and listed in ``Chain.redundant``.
+    that depend on the others are left out, and listed in ``Chain.redundant``.  ValueError if there
+    are no bonds, or a particle without mass is bonded; errors name atoms.
 
     Parameters
     ----------
@@ -63,10 +64,6 @@ def chain(
     Chain, or list of (particles (copies, n), Chain)
         The first if all particles with a mass are one molecule.  Equal molecules share a chain;
         particles without a bond are in none.
-
-    Notes
-    -----
-    ValueError if there are no bonds, or a particle without mass is bonded.  Errors name atoms.
     """
     held, pairs, hydrogens = _read(system_or_topology, topology)
     sets = ConnectedSets(held._replace(pairs=pairs), hydrogens)
