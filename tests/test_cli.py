@@ -220,7 +220,7 @@ def test_histograms_of_angles(peer):
         (["{melt}", *MELT, "--atom-style", "id x y z"], "missing required field(s): type"),
         (["{melt}", "--atom-style", "moleculer"], "is moleculer: say it, --atom-style 'full'"),
         (["{melt}", "--topology-format", "PBD"], "MDAnalysis cannot read"),
-        (["{melt}", "--masses", "2=3"], "masses are given for types 2, and the atoms have 1"),
+        (["{melt}", "--masses", "2=3"], "masses are given for types 2, there are 1"),
         (["{melt}", "--masses", "heavy"], "positive numbers, of all atoms or by type"),
         (["{melt}", "--bonds", "2"], "types of bonds, got 2: the selection has 1, 1-1"),
         (["{melt}", "--masses", "3", "--hard", "h-bonds"], "say which are, --hydrogens "),

@@ -208,9 +208,8 @@ class AuditReport:
         as_is = analysis.values is None
         groups = []
         for number, meter in enumerate(analysis.meters):
-            each = {name: found[number] for name, found in analysis.results.items()}
-            found = {name: array for name, array in each.items() if array is not None}
-            groups.append(_report(meter, found, as_is, analysis.scatter[number]))
+            measured = {name: found[number] for name, found in analysis.results.items()}
+            groups.append(_report(meter, measured, as_is, analysis.scatter[number]))
         where = "" if as_is or analysis.means else "at given values"
         remarks = (*notes, *analysis.notes)
         return cls(analysis.hard, as_is, tuple(groups), remarks, where)
@@ -329,15 +328,16 @@ def _checked(group: ChainGroup, number: int, frames: Indices) -> ChainGroup:
 
 
 def _report(
-    meter: Meter, measured: Mapping[str, npt.NDArray[Any]], as_is: bool, scatter: Scatter
+    meter: Meter, measured: Mapping[str, Any], as_is: bool, scatter: Scatter
 ) -> GroupReport:
-    half = measured["half_logdet"]
+    found = {name: array for name, array in measured.items() if array is not None}
+    half = found["half_logdet"]
     return GroupReport(
         meter.chain,
         half,
         scatter,
         meter.molecules.label(half.shape[1]),
         "rigid" if as_is else "stiff",
-        {name: measured[name] for name in (*SIZES, "fingerprint") if name in measured},
-        {name: measured[name] for name in ("angles", "torsions") if name in measured},
+        {name: found[name] for name in (*SIZES, "fingerprint") if name in found},
+        {name: found[name] for name in ("angles", "torsions") if name in found},
     )

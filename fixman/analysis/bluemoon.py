@@ -165,7 +165,6 @@ def _place(rows: Sequence[Coordinate], row: Coordinate, dim: int) -> int | None:
 
 
 def _named(chain: Chain, coordinate: Named) -> tuple[Coordinate, int | None]:
-    """Return a coordinate and its place among those of a chain."""
     (row,) = hard_sets.extra_rows([coordinate], chain.n, chain.dim, chain.base == "fixed")
     return row, _place(chain.coordinates, row, chain.dim)
 
@@ -211,7 +210,7 @@ def mean_force(
     ensemble: Ensemble = "rigid",
     sampled: Ensemble | None = None,
 ) -> MeanForce:
-    """Mean force dA/dξ along a held coordinate, from configurations alone.
+    """Mean force dA/dξ along a held coordinate, from configurations alone, in O(n) a frame.
 
     Parameters
     ----------
@@ -241,10 +240,6 @@ def mean_force(
         If the hard coordinates cannot be held in some frame, which is named.
     ValueError
         If ξ, or what else is hard, varies over the frames; if there is one only.
-
-    Notes
-    -----
-    O(n) a frame.  Momenta are not needed: their average is taken exactly.
     """
     x, kT = _configurations(chain, x, 1), arrays.positive(kT, "kT")
     sampled = ensemble if sampled is None else sampled
@@ -402,7 +397,6 @@ def _differences(chain: Chain, x: Array, gradient: Gradient, step: float) -> Met
 
 
 def _require_held(chain: Chain, x: Array, k: int) -> None:
-    """Refuse frames in which a hard row varies, number k before others."""
     base = np.zeros((3, chain.dim))  # as places −1 to −3
     places = np.concatenate([x.reshape(-1, chain.n, chain.dim)[0], base])
     values = chain.hard_values(x).reshape(-1, chain.hard.size)

@@ -34,16 +34,16 @@ def pool(masses: Floats, marks: Mask, bonds: Indices) -> tuple[Indices, Indices]
     bonds are the same in these orders.  O(n) a molecule, and more each time that rings which look
     alike are singled out one after another; molecules that are the same are looked at once.
     """
-    first, same = _alike(masses, marks, in_order(bonds))
+    first, same = alike(masses, marks, in_order(bonds))
     masses, marks, bonds = masses[first], marks[first], bonds[first]
     order = _orders(masses, marks, bonds)
     rank = np.argsort(order, axis=1)
     one = np.arange(len(first))[:, None]
-    _, kinds = _alike(masses[one, order], marks[one, order], in_order(rank[one[:, :, None], bonds]))
+    _, kinds = alike(masses[one, order], marks[one, order], in_order(rank[one[:, :, None], bonds]))
     return kinds[same], order[same]
 
 
-def _alike(*tables: npt.NDArray[Any]) -> tuple[Indices, Indices]:
+def alike(*tables: npt.NDArray[Any]) -> tuple[Indices, Indices]:
     """Find equal rows of tables: the first of each kind, and the kind of every row."""
     numbers: dict[tuple[bytes, ...], int] = {}
     rows = zip(*(np.ascontiguousarray(table) for table in tables), strict=True)

@@ -22,16 +22,13 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Molecules:
-    """Molecules of the same masses and the same bonds.
+    """Molecules of the same masses and the same bonds."""
 
-    masses (n,); atoms (molecules, n), the input's atom indices in the order of the beads; bonds
-    (m, 2), pairs of beads, or None for the linear chain 0, 1, …, n − 1; hydrogens (n,), a mask, or
-    None to tell them by their mass.
-    """
-
-    masses: Floats
-    atoms: Indices
+    masses: Floats  # (n,)
+    atoms: Indices  # the input's atom indices in the order of the beads (molecules, n)
+    # Pairs of beads (m, 2), or None for the linear chain 0, 1, …, n − 1.
     bonds: Indices | None = field(default=None, kw_only=True)
+    # A mask (n,), or None to tell them by their mass.
     hydrogens: Mask | None = field(default=None, kw_only=True)
 
     @cached_property
@@ -90,10 +87,8 @@ class Molecules:
         if self.hydrogens is not None:
             return np.asarray(self.hydrogens, dtype=bool)
         if np.all(self.masses <= hard_sets.HYDROGEN) and len(self.masses) > 2:
-            raise ValueError(
-                f"all masses of {self.label()} are below {hard_sets.HYDROGEN}, so that hydrogens "
-                "cannot be told by them: are the masses in amu?"
-            )
+            said = f"all masses of {self.label()} are below {hard_sets.HYDROGEN}"
+            raise ValueError(f"{said}, and tell no hydrogens: are they in amu?")
         return hard_sets.by_mass(np.asarray(self.masses, dtype=np.float64))
 
 
@@ -106,14 +101,11 @@ class ChainGroup(Molecules):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ChainData:
-    """All groups of a selection, the frames they were read from, and what the reader has to say.
-
-    frames (frames,) and times (frames,) number and date the first axis of every group's x.
-    """
+    """All groups of a selection, and what the reader has to say."""
 
     groups: tuple[ChainGroup, ...]
-    frames: npt.NDArray[np.intp]
-    times: npt.NDArray[np.float64]
+    frames: Indices  # (frames,), numbers of the first axis of every group's x
+    times: Floats
     notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
@@ -140,14 +132,16 @@ def find_molecules(pairs: Indices, masses: Floats, hydrogens: Mask | None) -> li
     count, label = connected_components(topology.graph(size, pairs), directed=False)
     atoms = np.bincount(label, minlength=count)
     bonds = np.bincount(label[pairs[:, 0]], minlength=count)
+    degree = np.bincount(pairs.ravel(), minlength=size)
     most = np.zeros(count, dtype=np.intp)
-    np.maximum.at(most, label, np.bincount(pairs.ravel(), minlength=size))
+    np.maximum.at(most, label, degree)
     linear = (most <= 2) & (bonds == atoms - 1)
     kinds: list[tuple[Indices, Indices | None]] = []  # beads of all copies, bonds
-    order, lengths = _end_to_end(pairs[linear[label[pairs[:, 0]]]], size)
-    offsets = np.cumsum(lengths) - lengths
-    for n in np.unique(lengths):
-        beads = order[offsets[lengths == n, None] + np.arange(n)]
+    ends = np.flatnonzero(linear[label] & (degree == 1))
+    starts = ends[np.unique(label[ends], return_index=True)[1]]
+    order = canonical.walk(pairs[linear[label[pairs[:, 0]]]], starts, label.astype(np.intp))
+    for n in np.unique(atoms[label[starts]]):
+        beads = order[atoms[label[order]] == n].reshape(-1, n)
         kinds += [(same, None) for same in _pool_linear(beads, masses, marks)]
     rest = np.flatnonzero(~linear & (atoms > 1))
     for n, m in np.unique(np.stack([atoms[rest], bonds[rest]], axis=1), axis=0):
@@ -163,30 +157,15 @@ def find_molecules(pairs: Indices, masses: Floats, hydrogens: Mask | None) -> li
     return sorted(found, key=lambda molecules: int(molecules.atoms[0].min()))
 
 
-def _end_to_end(pairs: Indices, size: int) -> tuple[Indices, Indices]:
-    """Chains end to end, one after the other: order (beads,), lengths (chains,)."""
-    count, label = connected_components(topology.graph(size, pairs), directed=False)
-    ends = np.flatnonzero(np.bincount(pairs.ravel(), minlength=size) == 1)
-    starts = ends[np.unique(label[ends], return_index=True)[1]]
-    start_of = np.full(count, -1, dtype=np.intp)
-    start_of[label[starts]] = starts
-    order = canonical.walk(pairs, starts, start_of[label])
-    return order, np.unique(start_of[label[order]], return_counts=True)[1].astype(np.intp)
-
-
 def _pool_linear(beads: Indices, masses: Floats, marks: Mask) -> list[Indices]:
     """Pool chains of one length, beads (chains, n), by masses and marks."""
-    m = np.concatenate([masses[beads], marks[beads]], axis=1)
+    m = np.stack([masses[beads], marks[beads]], axis=1)
     # Reading a chain backwards changes no physics; compare all in the direction that
     # sorts first, then read each group's chains the way its first chain runs.
-    turned_m = np.concatenate([masses[beads[:, ::-1]], marks[beads[:, ::-1]]], axis=1)
-    difference = m - turned_m
-    decisive = np.argmax(difference != 0.0, axis=1)
-    backwards = difference[np.arange(len(m)), decisive] > 0.0
-    key = np.where(backwards[:, None], turned_m, m)
-    _, first, inverse = np.unique(key, axis=0, return_index=True, return_inverse=True)
-    turned = backwards != backwards[first][inverse]
-    return _members(np.where(turned[:, None], beads[:, ::-1], beads), inverse)
+    turned = np.array([one.tobytes() > one[:, ::-1].tobytes() for one in m])
+    first, kinds = canonical.alike(np.where(turned[:, None, None], m[..., ::-1], m))
+    turned = turned != turned[first][kinds]
+    return _members(np.where(turned[:, None], beads[:, ::-1], beads), kinds)
 
 
 def _pool_others(

@@ -13,19 +13,16 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from fixman.analysis.groups import Molecules
+from fixman.analysis.groups import Floats, Molecules
 from fixman.chains import topology
 from fixman.chains.chain import Chain
 from fixman.chains.coordinates import Coordinate, Index, Rows
 from fixman.errors import ConstraintSolveError, FrameError
 from fixman.mechanics.dynamics import project
 from fixman.mechanics.structured import Sparse, SparseFactor
-
-Floats = npt.NDArray[np.float64]
 
 # A half turn about an odd axis, its own inverse: the chart of a free chain is singular where the
 # first bond points along e_x, as it often does in lattices and in structures built by hand.
@@ -81,12 +78,9 @@ class HardValues:
         self.pieces = [] if chain.straight else _pieces(molecules, chain, hard)
 
     def set(self, x: Floats, values: Floats) -> Floats:
-        """Give x (frames, chains, n, 3) the hard values (n_hard,).
-
-        Where bends are held straight, at which a chart ends, the molecule is a single piece.
-        """
+        """Give x (frames, chains, n, 3) the hard values (n_hard,)."""
         chain, parents = self._chain, self._molecules.tree[0]
-        if chain.straight:
+        if chain.straight:  # where a chart ends: the molecule is a single piece
             with self._explained(None):
                 return project(chain, x, values)
         if self.only_lengths:

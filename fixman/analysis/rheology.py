@@ -72,6 +72,7 @@ def giesekus_stress(
 ) -> Array:
     """½ (κ Q + Q κᵀ) of one chain, Q = Σ_k ζ_k (x_k − X)(x_k − X)ᵀ about the centre of friction.
 
+    (..., dim, dim), symmetric, in units of energy; O(n) a frame.
     Averages of it are those of the stress in a steady flow.  In shear they are η = ½ Σ ζ⟨(y − Y)²⟩
     and Ψ₁ = Σ ζ⟨(x − X)(y − Y)⟩/γ̇; Ψ₂ is 0 without an error.
 
@@ -87,19 +88,11 @@ def giesekus_stress(
         there is none.  The stress then has −½ dQ/dt by differences between frames, which only
         averages over many replicas tell; they must be close, and a jump of the flow is smeared over
         those next to it.
-
-    Returns
-    -------
-    ndarray (..., dim, dim)
-        In units of energy, symmetric; O(n) a frame.
     """
     x, zeta, times = _checked(chain, x, stepper, times, free=True)
     kappa = _gradients(chain, x, stepper, times)
     if times is None and not kappa.any():
-        raise ValueError(
-            "the stepper has no flow, and Giesekus' stress of a steady rest is 0: take "
-            "`kramers_stress`, or give times, those of frames on their way to rest"
-        )
+        raise ValueError("the stepper has no flow: take `kramers_stress`, or give times")
     away = _about_centre(x, zeta)
     Q = np.einsum("k,...ka,...kb->...ab", zeta, away, away)
     stress = _symmetric(kappa @ Q)  # (1)
@@ -206,16 +199,9 @@ def relaxation_modulus(
 
         η = η_∞ + ∫₀^∞ G(t) dt ,   G*(ω) = iω (η_∞ + ∫₀^∞ G(t) e^(−iωt) dt) .
 
-    Parameters
-    ----------
-    stress : (frames, replicas, dim, dim)
-        Two replicas or more: errors are from their scatter.
-    interval : float
-        Time between frames.  The integral is the trapezoidal rule's: take it so short that G hardly
-        changes in between.
-    kT : float
-    lags : int, optional
-        How many times from 0 on; half of the frames by default.
+    ``stress`` (frames, replicas, dim, dim) has two replicas or more, from whose scatter errors are;
+    ``interval`` is the time between frames, so short that G hardly changes in between; and ``lags``
+    the number of times from 0 on, by default half of the frames.
     """
     stress = _stresses(stress)
     if stress.ndim != 4 or stress.shape[1] < 2:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fixman.analysis.groups import Indices, Molecules, counted
+from fixman.analysis.groups import Floats, Indices, Molecules, counted
 from fixman.analysis.hard_values import HardValues
 from fixman.chains import hard_sets, straight_bends, topology
 from fixman.chains.chain import Chain
@@ -22,7 +22,6 @@ from fixman.errors import ConstraintSolveError, FrameError
 from fixman.kernels.chain.rows import ANGLE, TORSION
 from fixman.mechanics.metric import logdet
 
-Floats = npt.NDArray[np.float64]
 Numbers = npt.NDArray[Any]
 
 SCATTERED = np.sqrt(2.0 * np.log(2.0))  # rad: a resultant of ½, beyond it no circular mean

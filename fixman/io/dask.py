@@ -32,8 +32,6 @@ def connect(address: str, *, timeout: float = 10.0) -> Iterator[Any]:
         try:
             client.wait_for_workers(1, timeout=timeout)
         except TimeoutError as error:
-            raise ConnectionError(
-                f"the Dask scheduler at {address} has no workers: start some with "
-                f"`dask worker {address}`"
-            ) from error
+            said = f"the Dask scheduler at {address} has no workers"
+            raise ConnectionError(f"{said}: `dask worker {address}` starts one") from error
         yield client

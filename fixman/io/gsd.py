@@ -30,8 +30,6 @@ def write_gsd(
     replicas, one molecule each: bead k of replica r is particle r·n + k.  FileExistsError if there
     is a file already that ``overwrite`` does not give up.
 
-    Notes
-    -----
     Positions are rounded to single precision, as GSD readers expect them; HDF5 keeps every digit.
     The box is that of all frames, and not periodic in any sense of the run.  Every replica is a
     body of its own, by a number below −1: a residue for MDAnalysis, and not rigid for HOOMD.  Hard

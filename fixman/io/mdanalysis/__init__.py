@@ -28,7 +28,7 @@ except ImportError as error:
 
 from fixman._common import arrays as _arrays
 from fixman.analysis import samples
-from fixman.analysis.groups import ChainData, ChainGroup, counted
+from fixman.analysis.groups import ChainData, ChainGroup, Floats, Indices, counted
 from fixman.errors import ConstraintSolveError, SingularConstraintError, SingularCoordinateError
 from fixman.io.mdanalysis import frames as reading
 from fixman.io.mdanalysis import molecules
@@ -36,8 +36,6 @@ from fixman.io.mdanalysis.universe import Masses, open_universe
 
 __all__ = ["DistributedBackend", "MetricAnalysis", "open_universe", "read_chains"]
 
-Floats = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.intp]
 
 UNUSABLE = ConstraintSolveError, SingularConstraintError, SingularCoordinateError
 MOST_UNUSABLE = 0.05  # fraction of frames; more mean that something is wrong with all
@@ -97,8 +95,7 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
     ------
     ValueError
         Nothing selected, no bonds, atoms without mass, no coordinates, a bond near half the box,
-        a ring that winds around the box. In `run` a frame that cannot be read, or of other atoms,
-        by the name of its file.
+        a ring that winds around the box. In `run` a frame that cannot be read, or of other atoms.
     SingularConstraintError, SingularCoordinateError, ConstraintSolveError
         In `run`, where more than 5 % of the frames cannot be set onto the constraints.
 
@@ -161,11 +158,9 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
             values = [values]  # type: ignore[list-item]
         given = tuple(_arrays.series(array, (), "values") for array in values)
         expected = [(len(meter.chain.hard),) for meter in self.meters]
-        if [array.shape for array in given] != expected:
-            raise ValueError(
-                f"values must be a list of one array per group, of shapes {expected}, got "
-                f"{[array.shape for array in given]}"
-            )
+        if (shapes := [array.shape for array in given]) != expected:
+            said = f"values must be a list of one array per group, of shapes {expected}"
+            raise ValueError(f"{said}, got {shapes}")
         return given
 
     def _name_atom(self, atom: int) -> str:

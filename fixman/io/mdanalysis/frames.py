@@ -12,14 +12,11 @@ import numpy.typing as npt
 from MDAnalysis.lib.distances import minimize_vectors
 from MDAnalysis.lib.mdamath import triclinic_vectors
 
-from fixman.analysis.groups import Molecules
+from fixman.analysis.groups import Floats, Indices, Molecules
 from fixman.analysis.hard_values import sum_outwards
 from fixman.analysis.samples import evenly, thinned
 from fixman.chains import topology
 from fixman.io.mdanalysis.universe import DATA, DUMP, format_of, reading
-
-Floats = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.intp]
 
 # A bond this close to half a box edge may as well be its own periodic image.
 AMBIGUOUS_FRACTION = 0.4
@@ -111,10 +108,7 @@ def whole(now: Any, molecules: Molecules, ids: npt.NDArray[np.int64] | None = No
     ids are those that the atoms of a dump must have.
     """
     if ids is not None and not np.array_equal(now.data["id"], ids):
-        raise ValueError(
-            f"the ids of the atoms of frame {now.frame} are not those of the topology: are these "
-            "files of one run, and does the dump hold all atoms?"
-        )
+        raise ValueError(f"the ids of the atoms of frame {now.frame} are not those of the topology")
     atoms = molecules.atoms
     with np.errstate(invalid="ignore"):  # some NaNs of damaged files signal
         x: Floats = now.positions[atoms].astype(np.float64)

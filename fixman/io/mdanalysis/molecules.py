@@ -6,16 +6,11 @@ from typing import Any
 
 import MDAnalysis
 import numpy as np
-import numpy.typing as npt
 from MDAnalysis.guesser.default_guesser import DefaultGuesser
 
 from fixman._common.arrays import listed
-from fixman.analysis.groups import Molecules, counted, find_molecules
+from fixman.analysis.groups import Indices, Mask, Molecules, counted, find_molecules
 from fixman.io.mdanalysis.universe import SHOWN, brief, reading, symbols_of
-
-Floats = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.intp]
-Mask = npt.NDArray[np.bool_]
 
 
 def find(
@@ -31,10 +26,8 @@ def find(
     if bonds == "guess":
         notes = (f"{counted(len(pairs), 'bond')} guessed from distances in the first frame",)
     if not len(pairs):
-        raise ValueError(
-            f"no two of the {len(selected)} atoms of {select!r} are bonded to each other: select "
-            'a connected backbone, or try bonds="guess" if the topology lacks its bonds'
-        )
+        said = f"no two of the {len(selected)} atoms of {select!r} are bonded to each other"
+        raise ValueError(f'{said}: select those between, or try bonds="guess"')
     bonded = np.zeros(len(selected), dtype=bool)
     bonded[pairs] = True
     if not np.all(bonded):
@@ -45,10 +38,8 @@ def find(
     masses = np.array(selected.masses, dtype=np.float64)
     bad = ~(np.isfinite(masses) & (masses > 0.0)) & bonded
     if np.any(bad):
-        raise ValueError(
-            f"atom index {selected.indices[bad][0]} has mass {masses[bad][0]}: leave massless "
-            "sites out of the selection, or say masses=…"
-        )
+        said = f"atom index {selected.indices[bad][0]} has mass {masses[bad][0]}"
+        raise ValueError(f"{said}: leave it out of the selection, or say masses=…")
     found = find_molecules(pairs, masses, _hydrogens(atomgroup, selected, hydrogens))
     return [
         Molecules(one.masses, selected.indices[one.atoms], bonds=one.bonds, hydrogens=one.hydrogens)

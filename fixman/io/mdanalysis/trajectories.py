@@ -50,13 +50,8 @@ def write_frames(
     0.01 Å.  Runs without OpenMM's forces have no units: their numbers are written as they are,
     which readers take for Å and ps.
 
-    Raises
-    ------
-    FileExistsError
-        If there is a file already, or another topology beside it, and no ``overwrite``.
-    ValueError
-        If the run is in the plane, has no frame, or the name ends otherwise; of PDB, if the run is
-        of no PDB file.
+    FileExistsError if there is a file already, or another topology beside it, and no ``overwrite``;
+    ValueError if the run is in the plane, has no frame, or for a PDB file is of none.
     """
     require_run(run)
     place, described = _only(run, replica), pdb_potential(run.about)
@@ -96,10 +91,8 @@ def _write_topology(universe: Any, path: Path, run: Run, overwrite: bool) -> Non
         with _writer(universe, temporary, path, run) as writer:
             writer.write(universe.atoms)
         if path.exists() and not overwrite and not filecmp.cmp(path, temporary, shallow=False):
-            raise FileExistsError(
-                f"{path} exists, of a trajectory that begins otherwise: choose another name, or "
-                + OVERWRITE
-            )
+            said = f"{path} exists, of a trajectory that begins otherwise"
+            raise FileExistsError(f"{said}: choose another name, or {OVERWRITE}")
 
 
 def _writer(universe: Any, temporary: Path, name: Path, run: Run) -> Any:
@@ -132,17 +125,12 @@ def _described(run: Run) -> dict[str, Any]:
     require_run(run)
     described = pdb_potential(run.about)
     if described is None:
-        raise ValueError(
-            "this run is of no PDB file, so that its beads have no names: write .dcd, .xtc, .trr, "
-            ".gsd or .h5"
-        )
+        raise ValueError("this run is of no PDB file: write .dcd, .xtc, .trr, .gsd or .h5")
     return described
 
 
 def _only(run: Run, replica: int | None) -> int:
     if replica is None and run.replicas > 1:
-        raise ValueError(
-            f"the run has {run.replicas} replicas, and these files hold one: choose it, replica=0; "
-            ".gsd and .h5 hold all"
-        )
+        said = f"the run has {run.replicas} replicas, and these files hold one"
+        raise ValueError(f"{said}: choose it, replica=0; .gsd and .h5 hold all")
     return chosen_replica(run, replica or 0)

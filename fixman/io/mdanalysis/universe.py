@@ -22,7 +22,6 @@ from MDAnalysis.lib.util import openany
 
 from fixman._common.arrays import listed
 
-Floats = npt.NDArray[np.float64]
 Masses = str | float | Mapping[str, float]
 
 SHOWN = 4  # names, where there are many
@@ -55,6 +54,8 @@ def open_universe(
 ) -> tuple[Any, tuple[str, ...]]:
     """Open files as an MDAnalysis Universe that has masses; with notes of what was assumed.
 
+    ValueError for files that cannot be read, are of another kind, or contradict each other.
+
     Parameters
     ----------
     topology, trajectory : str or os.PathLike
@@ -67,11 +68,6 @@ def open_universe(
     masses : str, float or mapping, optional
         Of all atoms, or by type (by name where there are none), ``"1=12.011,2=1.008"``. By default
         those of the topology, or else those of the elements.
-
-    Raises
-    ------
-    ValueError
-        Files that cannot be read, are of another kind, or contradict themselves or each other.
     """
     paths = [_path(path) for path in (topology, trajectory) if path is not None]
     kinds = [format_of(*each) for each in zip(paths, (topology_format, format), strict=False)]
@@ -89,9 +85,8 @@ def open_universe(
     if kinds[0] == DATA:
         found = {"atoms": len(universe.atoms), "bonds": len(getattr(universe, "bonds", ()))}
         if found != counts:
-            raise ValueError(
-                f"{paths[0]} has {found}, and its header says {counts}: was it cut off?"
-            )
+            said = f"its header says {counts}: was it cut off?"
+            raise ValueError(f"{paths[0]} has {found}, and {said}")
     if len(paths) > 1 and len(universe.atoms) != universe.trajectory.ts.n_atoms:
         there, size = universe.trajectory.ts.n_atoms, len(universe.atoms)
         raise ValueError(f"{paths[1]} has {there} atoms, and the topology {paths[0]} has {size}")
@@ -231,10 +226,8 @@ def _give_masses(universe: Any, given: Masses | None) -> tuple[str, ...]:
         masses = np.full(len(atoms), math.nan)
         types = np.array(getattr(atoms, "types", names), dtype=str)
         if unknown := sorted(set(said) - set(types)):
-            raise ValueError(
-                f"masses are given for types {', '.join(unknown)}, and the atoms have "
-                f"{listed(sorted(set(types)), SHOWN)}"
-            )
+            there = listed(sorted(set(types)), SHOWN)
+            raise ValueError(f"masses are given for types {', '.join(unknown)}, there are {there}")
         for kind, mass in said.items():
             masses[types == kind] = mass
     missing = np.isnan(masses)

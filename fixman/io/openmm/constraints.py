@@ -10,16 +10,12 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from fixman.analysis import canonical
-from fixman.analysis.groups import Mask, Molecules, find_molecules
+from fixman.analysis.groups import Floats, Indices, Mask, Molecules, find_molecules
 from fixman.analysis.hard_values import sum_outwards
 from fixman.chains.chain import Chain
 from fixman.mechanics.dynamics import forward_dynamics
-
-Floats = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.intp]
 
 SAME_MASS = 1e-6  # relative; chains may have their masses in any unit
 SAME_SHAPE = 1e-6  # how far a constraint may move, relative to motions that the chain allows
@@ -56,10 +52,8 @@ def group_of(chain: Any, given: Any, name: str) -> Group:
     if particles.dtype.kind not in "iu":
         raise TypeError(f"particles of {name} must be integers, got dtype {particles.dtype}")
     if particles.ndim not in (1, 2) or particles.shape[-1] != chain.n or not particles.size:
-        raise ValueError(
-            f"particles of {name} must have shape ({chain.n},) or (copies, {chain.n}), got "
-            f"{particles.shape}"
-        )
+        said = f"particles of {name} must have shape ({chain.n},) or (copies, {chain.n})"
+        raise ValueError(f"{said}, got {particles.shape}")
     return Group(chain, particles.astype(np.intp).reshape(-1, chain.n))
 
 
@@ -72,10 +66,7 @@ class ConnectedSets:
     def __init__(self, held: Held, hydrogens: Mask | None = None) -> None:
         massless = held.pairs[held.masses[held.pairs] == 0.0]
         if massless.size:
-            raise ValueError(
-                f"{held.name(massless[0])} is bonded or constrained, and has no mass: neither "
-                "virtual sites nor frozen particles can be part of a chain"
-            )
+            raise ValueError(f"{held.name(massless[0])} is bonded or constrained, and has no mass")
         pairs = np.unique(np.sort(held.pairs, axis=1), axis=0)
         self.kinds = [_sorted(one) for one in find_molecules(pairs, held.masses, hydrogens)]
         self.kind, self.copy, self.bead = np.full((3, held.masses.size), -1)
@@ -143,10 +134,8 @@ def explicit_groups(
     used, times = np.unique(used, return_counts=True)
     wrong = (times > 1) | (used < 0) | (used >= held.masses.size)
     if wrong.any():
-        raise ValueError(
-            f"particle {used[wrong][0]} is in chains more than once, or not one of the "
-            f"{held.masses.size} of the System"
-        )
+        said = f"not one of the {held.masses.size} of the System"
+        raise ValueError(f"particle {used[wrong][0]} is in chains more than once, or {said}")
     for k, group in enumerate(groups):
         _agree_on_masses(group, held, k)
         _agree_on_constraints(group, sets, k)
@@ -162,10 +151,9 @@ def _agree_on_masses(group: Group, held: Held, k: int) -> None:
     bad = np.abs(ratio / ratio[:, :1] - 1.0) > SAME_MASS
     if bad.any():
         copy, bead = np.argwhere(bad)[0]
-        raise ValueError(
-            f"chains[{k}]: the masses of beads 0 and {bead} are not as those of their particles "
-            f"{particles[copy, 0]} and {particles[copy, bead]}"
-        )
+        pair = f"{particles[copy, 0]} and {particles[copy, bead]}"
+        said = f"the masses of beads 0 and {bead} are not as those of particles {pair}"
+        raise ValueError(f"chains[{k}]: {said}")
 
 
 def _agree_on_constraints(group: Group, sets: ConnectedSets, k: int) -> None:
@@ -183,10 +171,8 @@ def _agree_on_constraints(group: Group, sets: ConnectedSets, k: int) -> None:
         members, pairs, rank = sets.touched(row)
         outside = ~np.isin(members, row)
         if outside.any():
-            raise ValueError(
-                f"constraints join particle {members[outside][0]} to particles of chains[{k}]: "
-                "a chain must have all particles of the connected sets that it touches"
-            )
+            said = f"constraints join particle {members[outside][0]} to particles of chains[{k}]"
+            raise ValueError(f"{said}, which must have it too")
         if rank != chain.hard.size:
             raise ValueError(
                 f"chains[{k}] holds {chain.hard.size} coordinates, but the System has {rank} "

@@ -13,8 +13,8 @@ import openmm
 from openmm import unit
 
 from fixman._common import arrays
+from fixman.analysis.groups import Floats, Indices
 from fixman.errors import FrameError
-from fixman.io.openmm.constraints import Floats, Indices
 from fixman.io.openmm.systems import constraints, harmonic_bonds
 from fixman.io.openmm.thermostats import in_units
 
@@ -39,6 +39,8 @@ class Forces:
 
     Without the System's constraints: the chain has to hold what they held, since force fields have
     no energy there.  That which `chain` makes of the same System has its particles, in their order.
+    ValueError if it has a thermostat or a barostat, a Fixman force, Drude particles, or particles
+    without a mass that are no virtual sites.
 
     Parameters
     ----------
@@ -50,12 +52,6 @@ class Forces:
     properties : mapping, optional
         Properties of the platform, such as ``{"Precision": "mixed"}``.  On "CPU" one thread is
         the default, as replicas have a Context each.
-
-    Raises
-    ------
-    ValueError
-        If there are a thermostat or a barostat, a Fixman force, Drude particles, or particles
-        without a mass that are no virtual sites.
 
     Notes
     -----
@@ -114,12 +110,9 @@ class Forces:
     def energy(self, x: Any) -> Any:
         """Return the energies (...), in kJ/mol, of configurations (..., n, 3), in nm.
 
-        Raises
-        ------
-        ValueError
-            Where the ends of a constraint of the System are far from its length.  At first, where
-            a bond, a HarmonicBondForce's spring of more than 20 000 kJ/mol/nm², is off by half.
-            A FrameError where positions, or what OpenMM makes of them, are not finite.
+        ValueError where the ends of a constraint of the System are far from its length; at first,
+        where a bond, a HarmonicBondForce's spring of more than 20 000 kJ/mol/nm², is off by half.
+        FrameError where positions, or what OpenMM makes of them, are not finite.
         """
         found, lead = self._found(x)
         return np.array([energy for energy, _ in found]).reshape(lead)[()]

@@ -12,12 +12,12 @@ from numpy.typing import ArrayLike
 from openmm import app, unit
 
 from fixman._common import arrays
-from fixman.analysis.groups import Mask
+from fixman.analysis.groups import Indices, Mask
 from fixman.chains import hard_sets
 from fixman.chains.chain import Chain, is_rigid
 from fixman.chains.straight_bends import NEARLY
 from fixman.errors import FrameError
-from fixman.io.openmm.constraints import ConnectedSets, Held, Indices, with_names
+from fixman.io.openmm.constraints import ConnectedSets, Held, with_names
 from fixman.io.openmm.thermostats import in_units
 
 WIDE = np.cos(np.radians(75.0))  # only in rings of three are angles between bonds smaller
@@ -36,7 +36,8 @@ def chain(
     """Return the chain of a molecule, or of several molecules what `metric_force` takes.
 
     Bead k is the k-th particle that has a mass; virtual sites move along with these.  Hard rows
-    that depend on the others are left out, and listed in ``Chain.redundant``.
+    that depend on the others are left out, and listed in ``Chain.redundant``.  ValueError if there
+    are no bonds, or a particle without mass is bonded; errors name atoms.
 
     Parameters
     ----------
@@ -63,13 +64,6 @@ def chain(
     Chain, or list of (particles (copies, n), Chain)
         The first if all particles with a mass are one molecule.  Equal molecules share a chain;
         particles without a bond are in none.
-
-    Raises
-    ------
-    ValueError
-        If there are no bonds; if a particle without mass is bonded.
-    SingularConstraintError
-        As `Chain.from_bonds`, with the names of atoms.
     """
     held, pairs, hydrogens = _read(system_or_topology, topology)
     sets = ConnectedSets(held._replace(pairs=pairs), hydrogens)
@@ -218,10 +212,7 @@ def _read(source: Any, beside: Any) -> tuple[Held, Indices, Mask | None]:
         hydrogens = np.array([e is not None and e.symbol in HYDROGENS for e in elements])
     pairs = pairs[~sites[pairs].any(axis=1)]
     if not len(pairs):
-        raise ValueError(
-            "there are no bonds, neither in a HarmonicBondForce nor constraints nor a Topology: "
-            "give topology=…"
-        )
+        raise ValueError("there are no bonds, neither springs nor constraints: give topology=…")
     return held, pairs, hydrogens
 
 

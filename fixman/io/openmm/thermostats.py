@@ -67,12 +67,9 @@ def set_temperature(context: Any, temperature: Any = None) -> None:
     Call it again after ``reinitialize``, and when parameters of another Context were loaded.  The
     temperature is in K or a Quantity, by default that of the thermostats.
 
-    Raises
-    ------
-    ValueError
-        If the System has no Fixman force; if there is no temperature to be read, or there are
-        several; if a `CustomIntegrator` draws random numbers and has no global variable
-        ``temperature`` (in K) or ``kT`` (in kJ/mol).
+    ValueError if the System has no Fixman force; if there is no temperature to be read, or several;
+    if a `CustomIntegrator` draws random numbers and has no global variable ``temperature`` (in K)
+    or ``kT`` (in kJ/mol).
     """
     if not isinstance(context, openmm.Context):
         raise TypeError(f"expected an openmm.Context, got {type(context).__name__}")
@@ -99,10 +96,7 @@ def set_temperature(context: Any, temperature: Any = None) -> None:
 
 
 def kT(temperature: Any) -> float:
-    """Return k_B·T per mole, R·T, in kJ/mol, of a temperature in kelvin or a Quantity.
-
-    `Langevin` and the other steppers want it with `Forces`.
-    """
+    """Return k_B·T per mole, R·T, in kJ/mol, of a temperature in kelvin or a Quantity."""
     return float(GAS_CONSTANT * _kelvin(temperature))
 
 
@@ -162,10 +156,8 @@ def _of_custom(integrator: Any, name: str) -> Iterator[_Thermostat]:
         yield _Thermostat(f"{variable} of the {name}", get, move, known[variable])
     steps = [integrator.getComputationStep(k)[2] for k in range(integrator.getNumComputations())]
     if not variables & known.keys() and re.search(r"\b(gaussian|uniform)\b", " ".join(steps)):
-        raise ValueError(
-            f"the {name} draws random numbers, and has no global variable temperature (in K) or kT "
-            "(in kJ/mol)"
-        )
+        said = "has no global variable temperature (in K) or kT (in kJ/mol)"
+        raise ValueError(f"the {name} draws random numbers, and {said}")
 
 
 def _common(thermostats: list[_Thermostat]) -> float:

@@ -41,6 +41,9 @@ LEAST_BOX = 0.6  # nm, below which a CRYST1 record says that there is no crystal
 class Molecule(Forces):
     """A molecule that one PDB file and some force fields describe, as a potential for steppers.
 
+    ValueError if the force fields do not know a residue, atoms are not one connected molecule or
+    have no position, or a bond is off by half, as where residues are missing.
+
     Parameters
     ----------
     pdb : str
@@ -59,12 +62,6 @@ class Molecule(Forces):
         ``"ALA 3 CB"``; ``"A/CYS 3 SG"`` if there are several chains.
     x0 : (n, 3)
         Positions of the file in nm.
-
-    Raises
-    ------
-    ValueError
-        If the force fields do not know a residue, atoms are not one connected molecule or have no
-        position, or a bond is off by half, as where residues are missing.
     """
 
     def __init__(
@@ -98,7 +95,8 @@ class Molecule(Forces):
     ) -> Molecule:
         """Read a PDB file, and add what is asked for.
 
-        A molecule that is cut at the faces of a periodic box (CRYST1) is made whole.
+        A molecule that is cut at the faces of a periodic box (CRYST1) is made whole.  A
+        RuntimeWarning says if solvent is left out, and there is no implicit one in its place.
 
         Parameters
         ----------
@@ -109,11 +107,6 @@ class Molecule(Forces):
             Whether to add the hydrogens that the force field wants and the file has not, at pH 7.
         drop_solvent : bool
             Whether to leave out water and whatever consists of one atom.
-
-        Warns
-        -----
-        RuntimeWarning
-            If solvent is left out, and the force fields have no implicit one in its place.
         """
         path, forcefield = arrays.path(path, "path"), _words(forcefield)
         if not path.is_file():
@@ -158,10 +151,8 @@ class Molecule(Forces):
             raise ValueError("this run is of no PDB file: fixman torsional makes such runs")
         molecule = cls(described["pdb"], described["forcefield"], described["platform"])
         if molecule.parameters() != dict(described):
-            raise ValueError(
-                f"{', '.join(molecule.forcefield)} makes another System of these atoms than when "
-                "the run began: another version of OpenMM, or the file was edited"
-            )
+            said = "makes another System of these atoms than when the run began"
+            raise ValueError(f"{', '.join(molecule.forcefield)} {said}")
         return molecule
 
     def parameters(self) -> dict[str, Any]:
