@@ -137,12 +137,7 @@ class Chain:
         drop_redundant : bool, or (n, dim)
             Leave out hard rows that depend on the others, which changes no motion; they are listed
             in ``redundant``.  Those that stay are well conditioned in the positions given, or else
-            in a configuration drawn at random.
-
-        Raises
-        ------
-        SingularConstraintError
-            If extra rows depend on the other hard rows, unless these are dropped.
+            in a configuration drawn at random.  Without it they are a SingularConstraintError.
         """
         held = extra, straight, masses, hard, rotatable, hydrogens, drop_redundant
         return _assemble(topology.tree(parents), _NO_BONDS, dim, base, *held)
@@ -279,13 +274,7 @@ class Chain:
 
     @classmethod
     def from_json(cls, text: str) -> Chain:
-        """Read what `to_json` wrote.
-
-        Raises
-        ------
-        ValueError
-            If the document is not such a chain.
-        """
+        """Read what `to_json` wrote; ValueError for anything else."""
         try:
             data = json.loads(text)
             if data["fixman_chain"] != 1:
@@ -411,10 +400,7 @@ def is_rigid(chain: Chain) -> bool:
 
 
 def bonds(chain: Chain) -> Index:
-    """Pairs i < j of bonded beads (bonds, 2): the tree's, then what closes rings.
-
-    A bond to a fixed base point is left out, since that is no bead.
-    """
+    """Pairs i < j of bonded beads (bonds, 2): the tree's without a base, then what closes rings."""
     return np.sort(topology.bonds(chain.references[:, 0], closures(chain)), axis=1)
 
 
@@ -434,7 +420,6 @@ def _assemble(
     hydrogens: ArrayLike | None = None,
     drop_redundant: bool | ArrayLike = False,
 ) -> Chain:
-    """Put a chain together: closures and extra rows behind the chart, then what is hard."""
     _arrays.require_space(dim, base)
     n, fixed = parents.size, base == "fixed"
     references = topology.references(parents, dim, fixed)

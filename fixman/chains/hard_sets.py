@@ -376,7 +376,6 @@ def _angles_beyond(angles: Sequence[tuple[int, ...]], references: Index) -> tupl
 
 
 def _is_among(table: Rows, angles: Sequence[tuple[int, ...]]) -> Mask:
-    """Which rows are one of some angles, read either way."""
     known = {*angles, *(beads[::-1] for beads in angles)}
     bent: Mask = table.kinds == ANGLE
     bent[bent] = [table[int(row)].beads in known for row in np.flatnonzero(bent)]

@@ -103,10 +103,6 @@ def nearby(drop_redundant: bool | ArrayLike, n: int, dim: int) -> Array | None:
     """Return the positions where rows shall be well conditioned, if given."""
     if isinstance(drop_redundant, (bool, np.bool_)):
         return None
-    if arrays.taken(drop_redundant, "drop_redundant").ndim == 0:
-        raise TypeError(
-            f"drop_redundant is True, False or positions ({n}, {dim}), got {drop_redundant!r:.80}"
-        )
     near = arrays.real(drop_redundant, (n, dim), "drop_redundant")
     if near.ndim != 2:
         raise ValueError(f"drop_redundant takes one configuration ({n}, {dim}), got {near.shape}")
@@ -183,7 +179,6 @@ def _clusters(pattern: HardPattern, share: Mask, order: Index) -> list[Index]:
 
 
 def _exactly(pattern: HardPattern, cluster: Index) -> Mask:
-    """Which rows of a cluster depend on those before them."""
     part = HardPattern(pattern.rows.take(cluster), np.arange(cluster.size))
     return _eliminate(part)[0]
 

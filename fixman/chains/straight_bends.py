@@ -150,7 +150,6 @@ class _Graph:
         return sorted(near, key=lambda other: (other != inner, self.rank[other]))
 
     def across(self, line: list[int]) -> list[Coordinate]:
-        """Return the torsions about one line, whose beads are from end to end."""
         on, rows = set(line), []
         parts: list[list[tuple[int, int]]] = []  # beads off each part, and those they hang on
         for before, seat in zip([None, *line], line, strict=False):
