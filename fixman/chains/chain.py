@@ -281,26 +281,27 @@ class Chain:
                 raise ValueError(f"format {data['fixman_chain']} is not known")
             dim, base = data["dim"], data["base"]
             _arrays.require_space(dim, base)
+            fixed = base == "fixed"
             masses = _arrays.masses(data["masses"], len(data["masses"]))
             n = masses.size
             references = np.array(data["references"], dtype=np.int64)
-            of_tree = topology.references(references[:, 0].copy(), dim, base == "fixed")
+            of_tree = topology.references(references[:, 0].copy(), dim, fixed)
             if len(references) != n or not np.array_equal(references, of_tree):
                 raise ValueError("the references are not those of a tree of these beads")
             extra, redundant = (
-                hard_sets.extra_rows(data.get(name, ()), n, dim, base == "fixed", kinds)
+                hard_sets.extra_rows(data.get(name, ()), n, dim, fixed, kinds)
                 for name, kinds in (("extra", EXTRA), ("redundant", (*EXTRA, *STRAIGHT)))
             )
-            pairs, held = hard_sets.straight_rows(data.get("straight", ()), n, dim, base == "fixed")
+            pairs, lines = hard_sets.straight_rows(data.get("straight", ()), n, dim, fixed)
             extra += pairs
             rows = n * dim + len(extra)
             if any(type(row) is not int or not 0 <= row < rows for row in data["hard"]):
                 raise ValueError(f"hard must list coordinates 0 to {rows - 1}")
             mask = np.zeros(rows, dtype=bool)
             mask[data["hard"]] = True
-            table = coordinates.chart(references, extra, base == "fixed")
+            table = coordinates.chart(references, extra, fixed)
             mask = hard_sets.hard_mask(mask, table, n * dim)
-            straight_bends.refuse_over(mask, table, straight_bends.over(held, table, n * dim))
+            straight_bends.refuse_over(mask, table, straight_bends.over(lines, table, n * dim))
         except (
             ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError
         ) as error:  # fmt: skip
@@ -394,7 +395,7 @@ def closures(chain: Chain) -> Index:
 def is_rigid(chain: Chain) -> bool:
     """Whether the hard rows, which are independent, leave one shape of a free chain in space."""
     n = chain.n
-    straight = n == 2 or straight_bends.Lines(chain.straight).hold(range(n))
+    straight = n == 2 or straight_bends.Lines(chain.straight).contain(range(n))
     turns = 2 if straight else 3 if n > 1 else 0  # about a line or a point nothing turns
     return chain.hard.size >= 3 * n - 3 - turns
 

@@ -103,7 +103,7 @@ def open_walks(chain: Chain, targets: Array, size: int, rng: np.random.Generator
     lines = Lines(chain.straight)
     if lines:  # turning what comes after a line by nothing, so that torsions across it are right
         angles = np.flatnonzero(kinds == ANGLE)
-        held = [row for row in angles if lines.hold(chain.coordinates[row].beads)]
+        held = [row for row in angles if lines.contain(chain.coordinates[row].beads)]
         q[:, [*held, *(row + 1 for row in held)]] = 0.0
     return chain.cartesian(q)
 
