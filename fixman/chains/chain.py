@@ -137,12 +137,7 @@ class Chain:
         drop_redundant : bool, or (n, dim)
             Leave out hard rows that depend on the others, which changes no motion; they are listed
             in ``redundant``.  Those that stay are well conditioned in the positions given, or else
-            in a configuration drawn at random.
-
-        Raises
-        ------
-        SingularConstraintError
-            If extra rows depend on the other hard rows, unless these are dropped.
+            in a configuration drawn at random.  Without it they are a SingularConstraintError.
         """
         held = extra, straight, masses, hard, rotatable, hydrogens, drop_redundant
         return _assemble(topology.tree(parents), _NO_BONDS, dim, base, *held)
@@ -279,39 +274,34 @@ class Chain:
 
     @classmethod
     def from_json(cls, text: str) -> Chain:
-        """Read what `to_json` wrote.
-
-        Raises
-        ------
-        ValueError
-            If the document is not such a chain.
-        """
+        """Read what `to_json` wrote; ValueError for anything else."""
         try:
             data = json.loads(text)
             if data["fixman_chain"] != 1:
                 raise ValueError(f"format {data['fixman_chain']} is not known")
             dim, base = data["dim"], data["base"]
             _arrays.require_space(dim, base)
+            fixed = base == "fixed"
             masses = _arrays.masses(data["masses"], len(data["masses"]))
             n = masses.size
             references = np.array(data["references"], dtype=np.int64)
-            of_tree = topology.references(references[:, 0].copy(), dim, base == "fixed")
+            of_tree = topology.references(references[:, 0].copy(), dim, fixed)
             if len(references) != n or not np.array_equal(references, of_tree):
                 raise ValueError("the references are not those of a tree of these beads")
             extra, redundant = (
-                hard_sets.extra_rows(data.get(name, ()), n, dim, base == "fixed", kinds)
+                hard_sets.extra_rows(data.get(name, ()), n, dim, fixed, kinds)
                 for name, kinds in (("extra", EXTRA), ("redundant", (*EXTRA, *STRAIGHT)))
             )
-            pairs, held = hard_sets.straight_rows(data.get("straight", ()), n, dim, base == "fixed")
+            pairs, lines = hard_sets.straight_rows(data.get("straight", ()), n, dim, fixed)
             extra += pairs
             rows = n * dim + len(extra)
             if any(type(row) is not int or not 0 <= row < rows for row in data["hard"]):
                 raise ValueError(f"hard must list coordinates 0 to {rows - 1}")
             mask = np.zeros(rows, dtype=bool)
             mask[data["hard"]] = True
-            table = coordinates.chart(references, extra, base == "fixed")
+            table = coordinates.chart(references, extra, fixed)
             mask = hard_sets.hard_mask(mask, table, n * dim)
-            straight_bends.refuse_over(mask, table, straight_bends.over(held, table, n * dim))
+            straight_bends.refuse_over(mask, table, straight_bends.over(lines, table, n * dim))
         except (
             ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError
         ) as error:  # fmt: skip
@@ -405,16 +395,13 @@ def closures(chain: Chain) -> Index:
 def is_rigid(chain: Chain) -> bool:
     """Whether the hard rows, which are independent, leave one shape of a free chain in space."""
     n = chain.n
-    straight = n == 2 or straight_bends.Lines(chain.straight).hold(range(n))
+    straight = n == 2 or straight_bends.Lines(chain.straight).contain(range(n))
     turns = 2 if straight else 3 if n > 1 else 0  # about a line or a point nothing turns
     return chain.hard.size >= 3 * n - 3 - turns
 
 
 def bonds(chain: Chain) -> Index:
-    """Pairs i < j of bonded beads (bonds, 2): the tree's, then what closes rings.
-
-    A bond to a fixed base point is left out, since that is no bead.
-    """
+    """Pairs i < j of bonded beads (bonds, 2): the tree's without a base, then what closes rings."""
     return np.sort(topology.bonds(chain.references[:, 0], closures(chain)), axis=1)
 
 
@@ -434,7 +421,6 @@ def _assemble(
     hydrogens: ArrayLike | None = None,
     drop_redundant: bool | ArrayLike = False,
 ) -> Chain:
-    """Put a chain together: closures and extra rows behind the chart, then what is hard."""
     _arrays.require_space(dim, base)
     n, fixed = parents.size, base == "fixed"
     references = topology.references(parents, dim, fixed)

@@ -118,22 +118,22 @@ def resolve(
         named_so = (references, closures, extra, (), fixed, masses, hard, rotatable, hydrogens)
         table, _, mask = resolve(*named_so)
         straight = straight_bends.found(table, mask, x)
-    pairs, held = straight_rows(straight, n, dim, fixed)
+    pairs, lines = straight_rows(straight, n, dim, fixed)
     kinds = hard if by_kind else ("length", "angle") if word == "torsional" else ("length",)
     if "torsion" in kinds and dim == 2:
         raise ValueError("there are no torsions in the plane: dim=2 has lengths and angles")
     given = extra_rows(extra, n, dim, fixed)
     for row in given:
-        if x is None and row.kind == "angle" and held.hold(row.beads):
+        if x is None and row.kind == "angle" and lines.contain(row.beads):
             raise ValueError(f"{row} is held straight already, by two rows across it")
     rows = _closing_rows(closures, references[:, 0], kinds, light)
     rows += _angles_beyond(angles, references) + given
-    rows = tuple(row for row in rows if row.kind != "angle" or not held.hold(row.beads))
+    rows = tuple(row for row in rows if row.kind != "angle" or not lines.contain(row.beads))
     turning = np.empty((0, 2), dtype=np.int64)
     if word == "torsional":
         turning = _turning(references[:, 0], closures, rotatable, fixed)
-    if word == "torsional" or (held and "torsion" in kinds):
-        rows += straight_bends.across(held, references, closures, fixed, turning)
+    if word == "torsional" or (lines and "torsion" in kinds):
+        rows += straight_bends.across(lines, references, closures, fixed, turning)
     rows += pairs
     table = coordinates.chart(references, rows, fixed)
     if word == "torsional":
@@ -148,7 +148,7 @@ def resolve(
     else:
         mask = hard_mask(hard, table, n * dim)
     mask = (mask & ~table.external) | (np.arange(len(table)) >= n * dim)
-    over = straight_bends.over(held, table, n * dim)
+    over = straight_bends.over(lines, table, n * dim)
     if not (word or by_kind):  # a mask; angles that positions find straight are held in line
         kept = over if x is None else [row for row in over if table.kinds[row] == TORSION]
         straight_bends.refuse_over(mask, table, kept)
@@ -376,7 +376,6 @@ def _angles_beyond(angles: Sequence[tuple[int, ...]], references: Index) -> tupl
 
 
 def _is_among(table: Rows, angles: Sequence[tuple[int, ...]]) -> Mask:
-    """Which rows are one of some angles, read either way."""
     known = {*angles, *(beads[::-1] for beads in angles)}
     bent: Mask = table.kinds == ANGLE
     bent[bent] = [table[int(row)].beads in known for row in np.flatnonzero(bent)]

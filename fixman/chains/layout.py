@@ -157,28 +157,6 @@ def _int32(array: Any) -> Any:
     return np.ascontiguousarray(array, dtype=np.int32).reshape(-1)
 
 
-def outward_pattern(table: Rows, hard: Index) -> HardPattern:
-    """Hard rows of a linear chain from base to tip, within a bead torsion, angle, length.
-
-    This is the narrowest band (theory.md section 5).
-    """
-    rows = table.take(hard)
-    order = np.lexsort((-rows.trait("beads"), rows.beads.max(axis=1, initial=0)))
-    return HardPattern(rows.take(order), order)
-
-
-def inward_pattern(table: Rows, hard: Index, rank: Index) -> HardPattern:
-    """Rows of a tree from the leaves to the root, which creates no fill (theory.md section 5).
-
-    ``rank (n,)`` numbers the beads from the root outwards.
-    """
-    columns = table.columns[hard]
-    ranks = np.where(columns >= 0, rank[columns], -1)
-    innermost = np.where(columns >= 0, ranks, rank.size).min(axis=1)
-    order = np.lexsort((-ranks.max(axis=1), -innermost))
-    return HardPattern(table.take(hard[order]), order)
-
-
 def minimum_degree_pattern(table: Rows, hard: Index) -> HardPattern:
     """Any hard rows, those first that touch the fewest others (theory.md section 5)."""
     given = HardPattern(table.take(hard), np.arange(hard.size))
@@ -264,11 +242,16 @@ class Layout:
 
     @cached_property
     def pattern(self) -> HardPattern:
-        if self.linear:
-            return outward_pattern(self.rows, self.hard)
         if self.extra:
             return minimum_degree_pattern(self.rows, self.hard)
-        return inward_pattern(self.rows, self.hard, np.argsort(self.outwards))
+        rows = self.hard_rows
+        if self.linear:  # the narrowest band: from base to tip, of a bead torsion, angle, length
+            order = np.lexsort((-rows.trait("beads"), rows.beads.max(axis=1, initial=0)))
+        else:  # no fill: first what reaches the least far inwards, of these the furthest out
+            rank = np.append(np.argsort(self.outwards), -1)[rows.columns]
+            innermost = np.where(rank >= 0, rank, self.n).min(axis=1)
+            order = np.lexsort((-rank.max(axis=1), -innermost))
+        return HardPattern(rows.take(order), order)
 
     @cached_property
     def system(self) -> Hard:

@@ -45,13 +45,13 @@ class Lines:
     def __bool__(self) -> bool:
         return bool(self._of)
 
-    def hold(self, beads: Iterable[int]) -> bool:
+    def contain(self, beads: Iterable[int]) -> bool:
         """Whether all of some beads are on one line."""
         return bool(set.intersection(*(self._of.get(bead, set()) for bead in beads)))
 
     def spoil(self, beads: tuple[int, ...]) -> bool:
         """Whether an angle or a torsion has no gradient: three beads in a row are on one line."""
-        return self.hold(beads[:3]) or self.hold(beads[-3:])
+        return self.contain(beads[:3]) or self.contain(beads[-3:])
 
 
 def over(lines: Lines, table: Rows, chart: int) -> list[int]:
@@ -121,7 +121,7 @@ def across(
     for i, j in closures.tolist():
         bonds = [(graph.inner[end], end) for end in (i, j)]
         bonds += [(i, j)] * (frozenset((i, j)) not in graph.turning)
-        axes |= {frozenset(bond): [*bond] for bond in bonds if not lines.hold(bond)}
+        axes |= {frozenset(bond): [*bond] for bond in bonds if not lines.contain(bond)}
     rows = [row for axis in axes.values() for row in graph.across(axis)]
     return tuple(sorted(rows, key=lambda row: graph.rank[row.beads[-1]]))
 
@@ -150,7 +150,6 @@ class _Graph:
         return sorted(near, key=lambda other: (other != inner, self.rank[other]))
 
     def across(self, line: list[int]) -> list[Coordinate]:
-        """Return the torsions about one line, whose beads are from end to end."""
         on, rows = set(line), []
         parts: list[list[tuple[int, int]]] = []  # beads off each part, and those they hang on
         for before, seat in zip([None, *line], line, strict=False):

@@ -96,12 +96,8 @@ class Bound:
     def energy(self, x: ArrayLike) -> Array:
         """Return the energies (...) of configurations (..., n, dim), in O(n) a frame.
 
-        Raises
-        ------
-        SingularCoordinateError
-            Where there is none: beads that coincide, a torsion about a straight bend.
-        ValueError
-            For positions that are not finite, and for a `Compiled` potential without an energy.
+        SingularCoordinateError where there is none: beads that coincide, a torsion about a straight
+        bend.  ValueError for a `Compiled` potential without an energy.
         """
         tail = (self.chain.n, self.chain.dim)
         x = arrays.real(x, tail, "x")
@@ -116,10 +112,7 @@ class Bound:
     def force(self, x: ArrayLike) -> Array:
         """Return the forces −∂U/∂x (..., n, dim) in configurations (..., n, dim).
 
-        Raises
-        ------
-        SingularCoordinateError
-            Where there is none: as `energy`, and where a bend has no direction to push to.
+        Errors are those of `energy`; a bend may also have no direction to push to.
         """
         x = arrays.real(x, (self.chain.n, self.chain.dim), "x")
         return self._frames(x, np.empty(x.shape), "forces")
@@ -129,24 +122,20 @@ class Bound:
 
         With a configuration x (n, dim), raise also if there is no force in it.
         """
-        self._reraise()
-        if x is not None:
-            self.force(x)
-
-    def _reraise(self) -> None:
         failures = self._parts.failures
         if failures:
             first = failures[0]
             failures.clear()  # other threads may have met the same
             raise first
         for what, function, record in self._parts.watched:
-            kind, x = record[0], record[1:].reshape(self.chain.n, self.chain.dim).copy()
+            kind, seen = record[0], record[1:].reshape(self.chain.n, self.chain.dim).copy()
             record[0] = 0.0
             if kind:
-                raise _compiled_failure(what, function, x)
+                raise _compiled_failure(what, function, seen)
+        if x is not None:
+            self.force(x)
 
     def _frames(self, x: Array, out: Array, what: str) -> Array:
-        """Fill ``out`` with the energy or the forces of all frames, eight at a time."""
         tables, energies = self.tables._replace(energies=None), what == "energy"
         if energies:
             tables = tables._replace(external=None)
@@ -164,15 +153,13 @@ class Bound:
         return out
 
     def _failed(self, x: Array, frame: int, what: str) -> ValueError:
-        """Return what went wrong in a frame of x."""
-        self._reraise()
+        self.check()
         arrays.require_finite(x, (self.chain.n, self.chain.dim), "x")
         self._refuse_terms(x, frame)
         self._refuse_overlap(x, frame)
         return overflow(what, frame, x.shape[:-2])
 
     def _refuse_terms(self, x: Array, frame: int) -> None:
-        """Raise if a bonded term has no force in a frame."""
         one = x.reshape(-1, self.chain.n, self.chain.dim)[frame].copy()
         for kind, terms in ((ANGLE, self.tables.bends), (TORSION_ROW, self.tables.torsions)):
             if terms is None:
@@ -193,7 +180,6 @@ class Bound:
                 raise SingularCoordinateError(text, frame=where, beads=rows[term].beads)
 
     def _refuse_overlap(self, x: Array, frame: int) -> None:
-        """Raise if beads that repel each other coincide in a frame, or nearly so."""
         pairs = self.tables.pairs
         if pairs is None or self.chain.n < 2:
             return
@@ -302,8 +288,6 @@ class Assembly:
         return address
 
     def _python(self, function: Any) -> int:
-        """Return the address of what a function of x returns, a number or forces."""
-
         def called(x: Any, out: Any, n: int, dim: int) -> None:
             answer = np.ctypeslib.as_array(out, (n, dim))
             try:

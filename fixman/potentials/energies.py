@@ -64,7 +64,7 @@ class Potential(Protocol):
         """Return the energy of one configuration (n, dim)."""
 
     def force(self, x: Array, /) -> Array:
-        """Return the forces (n, dim) in one configuration (n, dim): −∂U/∂x."""
+        """Return −∂U/∂x (n, dim) there."""
 
 
 class _Term:
@@ -85,7 +85,6 @@ class _Term:
         return {"name": type(self).__name__} | values
 
     def _tabulate(self, tables: Assembly) -> None:
-        """Add this potential to the tables of a chain."""
         raise NotImplementedError
 
     def _set(self, **values: Any) -> None:

@@ -379,7 +379,6 @@ def _weissenberg(value: ArrayLike) -> Array:
 
 
 def _moments(Wi: float) -> Array:
-    """⟨u_x²⟩, ⟨u_x u_y⟩ and ⟨u_y²⟩."""
     found = _harmonic_moments(Wi, HARMONICS[0])
     for degree in HARMONICS[1:]:
         before, found = found, _harmonic_moments(Wi, degree)
@@ -433,7 +432,6 @@ def _harmonics(degree: int) -> tuple[Any, Any, Any]:
 
 
 def _freely_jointed(bonds: int, dim: int, masses: ArrayLike, base: Base) -> Array:
-    """Inverse masses (bonds + 1,) of a chain with a bend."""
     _require(dim, base)
     N = arrays.positive_int(bonds, "bonds", 8)
     if N < 2:

@@ -48,12 +48,8 @@ def random_walks(
     Returns
     -------
     ndarray (size, n, d)
-        O(n) a walk; a free chain has its first bead at the origin.
-
-    Raises
-    ------
-    ConstraintSolveError
-        If closures do not reach their values, because they cannot or because they are far.
+        O(n) a walk; a free chain has its first bead at the origin.  ConstraintSolveError if
+        closures do not reach their values, because they cannot or because they are far.
     """
     require_chain(chain)
     size = arrays.positive_int(size, "size")
@@ -107,13 +103,12 @@ def open_walks(chain: Chain, targets: Array, size: int, rng: np.random.Generator
     lines = Lines(chain.straight)
     if lines:  # turning what comes after a line by nothing, so that torsions across it are right
         angles = np.flatnonzero(kinds == ANGLE)
-        held = [row for row in angles if lines.hold(chain.coordinates[row].beads)]
+        held = [row for row in angles if lines.contain(chain.coordinates[row].beads)]
         q[:, [*held, *(row + 1 for row in held)]] = 0.0
     return chain.cartesian(q)
 
 
 def _closed(chain: Chain, targets: Array, rng: np.random.Generator) -> Array:
-    """Return one walk whose extra rows have their values too."""
     for _ in range(TRIES):
         (x,) = open_walks(chain, targets, 1, rng)
         try:

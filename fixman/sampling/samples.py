@@ -93,18 +93,16 @@ def sample(
     client : dask.distributed.Client, optional
         Whose workers draw instead, the same chains.
 
-    Raises
-    ------
-    ValueError
-        For soft lengths, for rings and other extra rows, and where neighbours differ so much in
-        mass that the quadrature does not converge.
-
     Notes
     -----
-    A free chain has its first bead at the origin.  O(n) a chain: for bonds alone 30 to 60 ns a
-    bond, the stiff ensemble some 60 ns, weights what `logdet` costs.  A tree costs as many times
-    more as its branch points refuse, from level to level; beyond a hundredfold it is reweighted.
-    Tables for a chain are made once, in 0.3 ms for each bend unlike all others.
+    ValueError for soft lengths, for rings and other extra rows, and where neighbours differ so much
+    in mass that the quadrature does not converge.  A free chain has its
+    first bead at the origin.
+
+    O(n) a chain: for bonds alone 30 to 60 ns a bond, the stiff ensemble some 60 ns, weights what
+    `logdet` costs.  A tree costs as many times more as its branch points refuse, from level to
+    level; beyond a hundredfold it is reweighted.  Tables for a chain are made once, in 0.3 ms for
+    each bend unlike all others.
     """
     require_chain(chain)
     size, generator = arrays.positive_int(size, "size"), arrays.generator(rng)
@@ -207,7 +205,6 @@ class _Tables(NamedTuple):
 def _put_trees(
     tables: _Tables, lengths: Array, seed: np.random.SeedSequence, x: Array
 ) -> ArrayLike:
-    """Put trees into x, whose weights are equal."""
     _grow(tables, lengths, FOREVER, seed, x)
     return 0.0
 

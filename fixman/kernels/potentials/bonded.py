@@ -38,7 +38,6 @@ class Terms(NamedTuple):
 
 @exact_step
 def combined(p, a, q, b):
-    """p a + q b."""
     return p * a[0] + q * b[0], p * a[1] + q * b[1], p * a[2] + q * b[2]
 
 
@@ -133,7 +132,6 @@ def cosine(bent, parameters, p, axes):
 
 @exact_step
 def tilted(bent, parameters, p, axes):
-    """A cosine bend that is not straight at rest."""
     energy, g = cosine(bent, parameters, p, axes)
     if len(axes) == 3:
         g = g + parameters[p] * parameters[p + 3] * (bent[0] / bent[1])
@@ -142,7 +140,6 @@ def tilted(bent, parameters, p, axes):
 
 @exact_step
 def push(work, joints, table, t, forces, axes, like):
-    """Add the forces on the beads of a term."""
     for place in range(len(forces)):
         k = joints + table[t + 2 + place]
         put_vector(work, k, axes, plus(vector(work, k, axes, like), forces[place]))
@@ -206,7 +203,6 @@ def wave(series, turned, a, b, m):
 
 @exact_step
 def turn_forces(bonds, turned, slope):
-    """Forces on four beads from ∂U/∂φ."""
     u, v, r = bonds
     _, _, lv, m, n, mm, nn = turned
     first = scaled(slope * (lv / mm), m)

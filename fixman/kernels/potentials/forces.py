@@ -91,7 +91,6 @@ def call(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 @written(lambda address: types.CPointer(types.float64)(types.int64))
 def pointer(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    """Return the address of a float64 as a pointer."""
     return builder.inttoptr(args[0], context.get_value_type(sig.return_type))
 
 

@@ -62,13 +62,11 @@ def _short(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 @written(lambda work, k: types.int64(work, types.int64))
 def index(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    """Return integer k of a work array."""
     return builder.sext(builder.load(_short(context, builder, sig, args)), WHOLE)
 
 
 @written(lambda work, k, value: types.void(work, types.int64, types.int64))
 def put_index(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    """Set integer k of a work array."""
     at = _short(context, builder, sig, args)
     builder.store(builder.trunc(args[2], SHORT), at)
     return context.get_dummy_value()
@@ -85,7 +83,6 @@ def whole(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 @exact_step
 def cell(x, inverse, axes):
-    """Number of the cell of a point."""
     number = 0
     for a in range(len(axes)):
         number = number + STEPS[a] * whole(inverse * x[a])

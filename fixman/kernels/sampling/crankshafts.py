@@ -89,7 +89,6 @@ def proposal(words, moves, row, X, width, dim):
 
 @exact_kernel
 def turned(moves, part, q, X, Y, dim):
-    """Fill Y with X after a turn."""
     first, end, point = part
     front = moves.front.size // dim
     for k in range(X.size):
