@@ -627,13 +627,47 @@ def test_only_the_blocks_that_are_asked_for_are_read(path, monkeypatch):
     monkeypatch.setattr(runfile.Contents, "block", counting)
     run, x = fx.load_run(path), start(None).x
     assert read == []
-    for cut, blocks in ((np.s_[7:9], [6]), (np.s_[8:11], [6, 9]), (np.s_[-1:], [18])):
-        assert np.array_equal(run[cut].x, x[cut])
+    for cut, blocks in ((np.s_[7:9], [6]), (np.s_[8:11, 1], [6, 9]), (np.s_[-1, ..., :2], [18])):
+        assert np.array_equal(run.x[cut], x[cut])
         assert read == [(first, "x") for first in blocks]
         read.clear()
+    assert [np.array_equal(frame, x[k]) for k, frame in enumerate(run.x)] == [True] * 21
+    assert len(read) <= 8
+    read.clear()
     size = [float(block.v.max()) for block in run.blocks()]
     assert len(size) == 7
     assert read == [(first, "v") for first in range(0, 21, 3)]
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda x: x - x.mean(axis=2, keepdims=True),
+        lambda x: (2.0 * x + x) @ np.ones(3),
+        lambda x: -x >= np.asarray(x)[::-1],
+        lambda x: np.sqrt(np.square(x).sum(axis=-1)),
+        lambda x: np.concatenate([x, x[:2]]),
+        lambda x: np.add.reduce(x, axis=1),
+        lambda x: x[np.arange(21) % 2 == 0],
+        lambda x: x[3, :, [0, 2]],
+        lambda x: x[..., 0].T,
+        lambda x: np.array([x.ndim, len(x), x.size, *x.shape]),
+        lambda x: np.diff(x, axis=2),
+    ],
+)
+def test_frames_of_a_file_are_like_an_array(path, act):
+    assert np.array_equal(act(fx.load_run(path).x), act(start(None).x))
+
+
+def test_frames_of_a_file_are_not_changed(path):
+    x = fx.load_run(path).x
+    with pytest.raises(TypeError, match="NotImplemented"):
+        x += 1.0
+    with pytest.raises(TypeError, match="does not support item assignment"):
+        x[0] = 1.0
+    for number in (21, -22):
+        with pytest.raises(IndexError, match="out of range"):
+            x[number]
 
 
 @pytest.mark.parametrize("stored", [False, True])

@@ -64,7 +64,8 @@ class Trajectory(Series):
 
     def _read_only(self, name: str) -> Array:
         array = self.used(name)
-        array.flags.writeable = False
+        if isinstance(array, np.ndarray):
+            array.flags.writeable = False
         return array
 
     @property

@@ -1,14 +1,16 @@
-"""`Series`: recorded frames, in memory or in a file."""
+"""`Series`, recorded frames in memory or in a file, and arrays that are read when they are used."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import NDArray
 
 Arrays = dict[str, NDArray[Any]]
@@ -24,7 +26,10 @@ class Part(NamedTuple):
 
 
 class Series:
-    """Frames at every ``every`` steps: of chains a `Run`, of rigid bodies a `Trajectory`."""
+    """Frames at every ``every`` steps: of chains a `Run`, of rigid bodies a `Trajectory`.
+
+    Arrays of a file are read when they are used.
+    """
 
     def __init__(
         self,
@@ -84,9 +89,10 @@ class Series:
             yield slice(start, stop), part, chosen[start:stop] - first
 
     def used(self, name: str) -> NDArray[Any]:
-        """Return one array of all frames, and keep it."""
+        """Return one array of all frames, of a stored run in the place of one, and keep it."""
         if name not in self.held:
-            self.held[name] = self.array(name)
+            lazy = cast("NDArray[Any]", Frames(self, name))
+            self.held[name] = self.array(name) if self.path is None else lazy
         return self.held[name]
 
     def array(self, name: str) -> NDArray[Any]:
@@ -101,5 +107,70 @@ class Series:
             out[place] = held[rows]
         if out is not None:
             return out
-        # No frame is chosen, but a recorded one has its shape.
-        return self._parts[0].load(name)[:0] if self._parts else np.empty(0)
+        if self._parts:  # no frame is chosen, but what one looks like is known
+            return self._parts[0].load(name)[:0]
+        return np.empty((0, *self._shape))
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        """Shape of a frame, where none is recorded that has one."""
+        return (0,)
+
+
+class Frames(NDArrayOperatorsMixin):
+    """An array of a stored run, which is read when it is used, in place of the array.
+
+    Slices and numbers of frames read those frames only; all else reads the array and keeps it.
+    """
+
+    def __init__(self, run: Series, name: str) -> None:
+        self._run, self._name = run, name
+
+    @cached_property
+    def _whole(self) -> NDArray[Any]:
+        return self._run.array(self._name)
+
+    @cached_property
+    def _empty(self) -> NDArray[Any]:
+        """No frame, of the shape and type that they have."""
+        return self._run[:1].array(self._name)[:0]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the array."""
+        return (len(self._run), *self._empty.shape[1:])
+
+    def __len__(self) -> int:
+        return len(self._run)
+
+    def __iter__(self) -> Iterator[Any]:
+        for block in self._run.blocks():
+            yield from block.array(self._name)
+
+    def __getitem__(self, key: Any) -> Any:
+        first, *rest = key if isinstance(key, tuple) and key else (key,)
+        if "_whole" not in vars(self):
+            if isinstance(first, slice):
+                return self._run[first].array(self._name)[(slice(None), *rest)]
+            if isinstance(first, (int, np.integer)) and not isinstance(first, bool):
+                number = range(len(self))[int(first)]
+                return self._run[number : number + 1].array(self._name)[(0, *rest)]
+        return self._whole[key]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.array(self._whole, dtype) if copy else np.asarray(self._whole, dtype)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *given: Any, **options: Any) -> Any:
+        if any(isinstance(one, Frames) for one in options.get("out", ())):
+            return NotImplemented  # a file is not changed
+        arrays = [one._whole if isinstance(one, Frames) else one for one in given]
+        return getattr(ufunc, method)(*arrays, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._empty if name in ("dtype", "ndim") else self._whole, name)
+
+    def __repr__(self) -> str:
+        """Name and shape: the numbers may be many."""
+        return f"<{self._name.removeprefix(OBSERVABLE)} of {self._run!r}, {self.shape}>"

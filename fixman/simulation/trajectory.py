@@ -75,6 +75,10 @@ class Run(Series):
         """Recorded observables by name, each (frames, replicas, ...)."""
         return {name: self.used(OBSERVABLE + name) for name in self.about["observables"]}
 
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        return self.replicas, self.chain.n, self.chain.dim
+
     def __repr__(self) -> str:
         """``<Run: 101 frames of 64 chains of 50 beads, 10000 of 10000 steps, in run>``."""
         beads = f"{self.chain.n} bead{'s' * (self.chain.n != 1)}"
