@@ -93,6 +93,19 @@ def felt(A, B, C, twist):
 
 
 @step
+def turn_wrench(n, f, c, s):
+    """[n; f] in axes from which these follow by a turn about z."""
+    n = (c * n[0] - s * n[1], s * n[0] + c * n[1], n[2])
+    return n, (c * f[0] - s * f[1], s * f[0] + c * f[1], f[2])
+
+
+@step
+def slide_wrench(n, f, d):
+    """[n; f] about a point from which this one lies d along z."""
+    return (n[0] - d * f[1], n[1] + d * f[0], n[2]), f
+
+
+@step
 def turn_symmetric(S, c, s):
     w = s * (S[0] - S[3]) + (c + c) * S[1]
     return S[0] - s * w, c * w - S[1], c * S[2] - s * S[4], S[3] + s * w, s * S[2] + c * S[4], S[5]
@@ -108,9 +121,8 @@ def turn(body, c, s):
         c * w - B[1], B[4] + s * w, s * B[2] + c * B[5],
         c * B[6] - s * B[7], s * B[6] + c * B[7], B[8],
     )  # fmt: skip
-    n = (c * n[0] - s * n[1], s * n[0] + c * n[1], n[2])
-    f = (c * f[0] - s * f[1], s * f[0] + c * f[1], f[2])
-    return Articulated(turn_symmetric(A, c, s), B, turn_symmetric(C, c, s), n, f)
+    A, C = turn_symmetric(A, c, s), turn_symmetric(C, c, s)
+    return Articulated(A, B, C, *turn_wrench(n, f, c, s))
 
 
 @step
@@ -130,7 +142,7 @@ def slide(body, d):
         A[4] + d * B[6],
         A[5],
     )
-    return Articulated(A, new, C, (n[0] - d * f[1], n[1] + d * f[0], n[2]), f)
+    return Articulated(A, new, C, *slide_wrench(n, f, d))
 
 
 # --- a rate is freed ------------------------------------------------------------------------------
@@ -176,6 +188,11 @@ def mirrored(body):
 
 
 @step
+def renamed_wrench(n, f):
+    return (n[1], n[2], n[0]), (f[1], f[2], f[0])
+
+
+@step
 def renamed(body):
     """I^A and p^A with other names of the axes: y becomes x, z becomes y, x becomes z."""
     A, B, C, n, f = body
@@ -183,9 +200,13 @@ def renamed(body):
         (A[3], A[4], A[1], A[5], A[2], A[0]),
         (B[4], B[5], B[3], B[7], B[8], B[6], B[1], B[2], B[0]),
         (C[3], C[4], C[1], C[5], C[2], C[0]),
-        (n[1], n[2], n[0]),
-        (f[1], f[2], f[0]),
+        *renamed_wrench(n, f),
     )
+
+
+@step
+def sheared_wrench(n, f, pitch):
+    return (n[0], n[1], n[2] + pitch * f[2]), f
 
 
 @step
@@ -195,7 +216,7 @@ def sheared(body, pitch):
     x, y = (pitch * B[2], pitch * B[5], pitch * B[8]), tuple(pitch * C[k] for k in (2, 4, 5))
     A = (A[0], A[1], A[2] + x[0], A[3], A[4] + x[1], A[5] + 2.0 * x[2] + pitch * y[2])
     B = (*B[:6], B[6] + y[0], B[7] + y[1], B[8] + y[2])
-    return Articulated(A, B, C, (n[0], n[1], n[2] + pitch * f[2]), f)
+    return Articulated(A, B, C, *sheared_wrench(n, f, pitch))
 
 
 @jit

@@ -30,6 +30,7 @@ from fixman.kernels.algebra.vectors import fused_cross, fused_dot, minus, plus, 
 from fixman.kernels.compiler.lanes import LANES, eight, lane, load, part, root, store
 from fixman.kernels.compiler.steps import step
 from fixman.kernels.rigid import articulated_body as bodies
+from fixman.kernels.rigid import articulated_inertia as inertia
 from fixman.kernels.rigid import ends
 from fixman.kernels.rigid.articulated_body import DONE, NOT_USABLE, record, sizes
 from fixman.kernels.rigid.ends import Room, clear, cut, of_chain
@@ -82,23 +83,13 @@ def innovation(n, f, pull, work, at):
 
 
 @step
-def sheared(n, f, pitch):
-    return n[0], n[1], n[2] + pitch * f[2]
-
-
-@step
 def screw_inwards(table, at, c, s, d, n, f):
-    """Wrenches on the body before, of a joint of one rate: f ← E f, n ← E n + r × f with the new f.
-
-    E = R_x(β) R_z(θ) and r = (a, b, 0) + R_x(β) (0, 0, d), as in `articulated_body`.
-    """
-    f = (c * f[0] - s * f[1], s * f[0] + c * f[1], f[2])
-    n = (c * n[0] - s * n[1] - d * f[1], s * n[0] + c * n[1] + d * f[0], n[2])
-    c, s = table[at + bodies.COS_X], table[at + bodies.SIN_X]
-    f = (f[0], c * f[1] - s * f[2], s * f[1] + c * f[2])
-    a, b = table[at + bodies.ALONG_X], table[at + bodies.ALONG_Y]
-    y, z = c * n[1] - s * n[2], s * n[1] + c * n[2]
-    return (n[0] + b * f[2], y - a * f[2], z + (a * f[1] - b * f[0])), f
+    """Wrenches on the body before, of a joint of one rate, as `articulated_body.screw_inwards`."""
+    n, f = inertia.slide_wrench(*inertia.turn_wrench(n, f, c, s), d)
+    n, f = inertia.renamed_wrench(n, f)
+    n, f = inertia.turn_wrench(n, f, table[at + bodies.COS_X], table[at + bodies.SIN_X])
+    n, f = inertia.renamed_wrench(*inertia.slide_wrench(n, f, table[at + bodies.ALONG_X]))
+    return inertia.renamed_wrench(*inertia.slide_wrench(n, f, table[at + bodies.ALONG_Y]))
 
 
 @step
@@ -122,7 +113,7 @@ def several_inwards(work, row, n, f, pull):
 def through_half(n, f, pull, kind, half, units, to, work, E):
     """Through the turns (`ANGULAR`) of a joint of several rates, or its slides as turns."""
     for k in range(3):
-        n, f = (n[1], n[2], n[0]), (f[1], f[2], f[0])  # as `articulated_inertia.renamed`
+        n, f = inertia.renamed_wrench(n, f)
         j = WHERE[kind, half + k]
         if j >= 0:
             at = units + bodies.RATE * j
@@ -151,9 +142,9 @@ def columns_inwards(table, own, on, columns, first, room, work, E):
             if TURNS[kind] == 0:
                 f, n, pull, ε = innovation(f, n, pull, work, units)
             else:
-                n = sheared(n, f, pitch)
+                n, f = inertia.sheared_wrench(n, f, pitch)
                 n, f, pull, ε = innovation(n, f, pull, work, units)
-                n = sheared(n, f, -pitch)
+                n, f = inertia.sheared_wrench(n, f, -pitch)
             store(E, to, ε * (1.0 / math.sqrt(work[units + bodies.PIVOT])))
             pull = pull + bias_felt(n, f, work, row)
             n, f = screw_inwards(own, at, work[i], work[m + i], work[row + bodies.SHIFTED], n, f)
