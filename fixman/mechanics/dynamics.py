@@ -187,7 +187,8 @@ def inverse_dynamics(
 ) -> Array:
     """Torques on the soft coordinates that produce given soft accelerations.
 
-    ẍ = B⁻¹ (q̈ − κ) with q̈_b = 0, then τ = (B⁻ᵀ (M ẍ − f))_a; both solves go bead by bead.
+    ẍ = B⁻¹ (q̈ − κ) with q̈_b = 0, then τ = (B⁻ᵀ (M ẍ − f))_a, (..., n_soft); both solves go bead by
+    bead, in O(n) a frame.
 
     Parameters
     ----------
@@ -197,11 +198,6 @@ def inverse_dynamics(
     qdd : (..., n_soft)
     force : (..., n, dim), optional
         Cartesian forces that act as well.
-
-    Returns
-    -------
-    ndarray (..., n_soft)
-        O(n) a frame.
 
     Raises
     ------
@@ -249,8 +245,8 @@ def project(
 ) -> Array | tuple[Array, Array]:
     """Nearest configuration, and velocities, with the given values of the hard coordinates.
 
-    Nearest in the metric of the masses: Σ m |x − x₀|² is stationary on the constraint surface.
-    The velocities lose the part that would change hard coordinates.
+    Σ m |x − x₀|² is stationary on the constraint surface.  The velocities lose the part that would
+    change hard coordinates.  O(n) a frame and iteration.
 
     Parameters
     ----------
@@ -272,10 +268,6 @@ def project(
         rounded positions miss them by more than 1e-6.
     SingularConstraintError
         If the hard coordinates cannot be held here.
-
-    Notes
-    -----
-    O(n) a frame and iteration.
     """
     require_chain(chain)
     n, dim, _, hard, _ = chain.layout.sizes

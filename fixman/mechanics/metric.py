@@ -99,7 +99,8 @@ def fixman_force(
 ) -> Array:
     """−∂U/∂x = −kT Σ_i (∂²q_i/∂x∂x) W_i, W = (H^bb)⁻¹ B_b M⁻¹, of the Fixman potential, exactly.
 
-    Parameters and errors are those of `logdet`.
+    Parameters and errors are those of `logdet`; it costs two to three times as much, since (H^bb)⁻¹
+    is needed on the pattern of the factor only (theory.md section 4).
 
     Returns
     -------
@@ -107,11 +108,6 @@ def fixman_force(
         In units of kT over length, with components along hard coordinates, which the constraints
         take up.  Net force and torque on a free chain vanish.  Where a bend that is held straight
         is not, all this holds but for parts of the size of the bend.
-
-    Notes
-    -----
-    Two to three times the cost of `logdet`: (H^bb)⁻¹ is needed on the pattern of the factor only
-    (theory.md section 4).
     """
     kT = arrays.positive(kT, "kT")
     return _each(chain, x, inverse_masses, workers, kT, forces=True)

@@ -79,7 +79,7 @@ class BlockTridiagonal:
         Blocks below the diagonal: ``lower[i]`` stands in the rows of block i + 1 and the columns
         of block i.
     sizes : (m,), optional
-        Rows of each block where they differ, 0…k; what lies beyond them is ignored.
+        Rows of each block where they differ, 0…k; elements beyond them are ignored.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ def _blocks(k: int, sizes: tuple[int, ...]) -> tuple[Any, Any, sparse.Symbolic, 
 class Sparse:
     """A sparse symmetric positive definite matrix, eliminated in the order of its rows.
 
-    The caller chooses that order: a tree from its leaves to its root creates no fill.
+    A tree from its leaves to its root creates no fill.
 
     Parameters
     ----------

@@ -15,17 +15,9 @@ from fixman.kernels.chain import charts
 
 
 def wilson_b(chain: Chain, x: ArrayLike) -> sparse.csr_array[Any, Any]:
-    """Wilson's B = ∂q/∂x of one configuration (theory.md section 2).
+    """Wilson's B = ∂q/∂x of one configuration x (n, dim) (theory.md section 2), in O(n).
 
-    Parameters
-    ----------
-    chain : Chain
-    x : (n, dim)
-
-    Returns
-    -------
-    scipy.sparse.csr_array (len(chain.coordinates), n * dim)
-        At most 4·dim elements a row.  Costs O(n).
+    A matrix (len(chain.coordinates), n * dim) with at most 4·dim elements a row.
 
     Raises
     ------
