@@ -194,27 +194,21 @@ def add_tethers(tethers, work, joints, axes, like):
 
 
 @exact_call
-def call_external(address, work, joints, axes, which, width):
-    """Give one of the chains to an external function; what it writes is behind the positions."""
-    n = joints - GHOSTS
-    chain = (3 * joints + 1) * width
-    for k in range(n):  # again, whatever the one before has done to it
-        put_vector(work, chain + k, axes, lane_vector(work, GHOSTS + k, which, width, axes))
-        # stays if Ctrl-C gets in before the function
-        put_vector(work, chain + n + k, axes, (math.nan, math.nan, math.nan))
-    call(address, work, chain, n, len(axes))
-    return chain + n
-
-
-@exact_call
 def add_external(external, work, joints, axes, like):
+    n = joints - GHOSTS
     width = lane.lanes(like)
+    chain = (3 * joints + 1) * width
     for which in range(width):
         for e in range(external.size):
-            found = call_external(external[e], work, joints, axes, which, width)
-            for k in range(joints - GHOSTS):
+            for k in range(n):  # again, whatever the one before has done to it
+                x = lane_vector(work, GHOSTS + k, which, width, axes)
+                put_vector(work, chain + k, axes, x)
+                # stays if Ctrl-C gets in before the function
+                put_vector(work, chain + n + k, axes, (math.nan, math.nan, math.nan))
+            call(external[e], work, chain, n, len(axes))
+            for k in range(n):
                 at = joints + GHOSTS + k
-                f = vector(work, found + k, axes, 0.0)
+                f = vector(work, chain + n + k, axes, 0.0)
                 f = plus(lane_vector(work, at, which, width, axes), f)
                 put_lane_vector(work, at, which, width, axes, f)
     return work
@@ -223,12 +217,18 @@ def add_external(external, work, joints, axes, like):
 @exact_call
 def put_energies(energies, work, joints, axes, like):
     """Leave the energies of external functions beside the energy of the others."""
+    n = joints - GHOSTS
     width = lane.lanes(like)
+    chain = (3 * joints + 1) * width
     for which in range(width):
         total = 0.0
         for e in range(energies.size):
-            found = call_external(energies[e], work, joints, axes, which, width)
-            total += vector(work, found, axes, 0.0)[0]
+            for k in range(n):
+                x = lane_vector(work, GHOSTS + k, which, width, axes)
+                put_vector(work, chain + k, axes, x)
+            put_vector(work, chain + n, axes, (math.nan, math.nan, math.nan))
+            call(energies[e], work, chain, n, len(axes))
+            total += vector(work, chain + n, axes, 0.0)[0]
         work[(3 * joints * len(axes) + 1) * width + which] = total
     return work
 
