@@ -209,6 +209,7 @@ def test_newton_conserves_energy(run):
     assert np.ptp(energy) < 0.5  # kJ/mol
 
 
+@pytest.mark.thorough
 def test_hybrid_monte_carlo_and_time(run):
     options = (
         "--method",
@@ -620,7 +621,7 @@ def test_runs_without_names_go_to_formats_without_names(run, molecule, peer):
 def test_a_temperature_by_default_or_in_kelvin_is_noticed(molecule):
     chain, x = molecule.chain(), molecule.minimized(molecule.x0)
     for kT, words in ((1.0, r"kT = 1 kJ/mol is 120 K: kT=.*kT\(T\)"), (300.0, "is 36082 K")):
-        stepper = fx.HybridMonteCarlo(0.001, kT=kT, leaps=1, potential=molecule)
+        stepper = fx.Langevin(1e-4, kT=kT, potential=molecule)
         with pytest.warns(RuntimeWarning, match=words):
             fx.simulate(chain, x, stepper, 1, rng=1)
         held = fx.bluemoon.hold(chain, ("distance", (0, 21)))

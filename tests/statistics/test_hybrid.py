@@ -150,8 +150,9 @@ def test_six_ring(ensemble):
     found = sample(chain, HybridMonteCarlo(dt, leaps=5, ensemble=ensemble), spread, 1000)
     assert found[1] < 4e-4
     assert off(found, exact) < 4.0
-    biased = sample(chain, Langevin(dt, ensemble=ensemble), spread, 6000, every=10)
-    assert off(biased, exact) > 4.0
+    if ensemble == "rigid":
+        biased = sample(chain, Langevin(dt), spread, 6000, every=10)
+        assert off(biased, exact) > 4.0
 
 
 def test_rigid_and_stiff_rings_are_each_others_weights():
@@ -195,8 +196,9 @@ def test_star(ensemble):
     found = sample(chain, HybridMonteCarlo(dt, leaps=5, ensemble=ensemble), arms, 1500)
     assert found[1] < 4e-4
     assert off(found, exact) < 4.0
-    biased = sample(chain, Langevin(dt, ensemble=ensemble), arms, 12000, every=10)
-    assert off(biased, exact) > 4.0
+    if ensemble == "rigid":
+        biased = sample(chain, Langevin(dt), arms, 12000, every=10)
+        assert off(biased, exact) > 4.0
 
 
 def test_tree_of_unequal_masses_with_bending():
@@ -222,6 +224,6 @@ def test_four_beads_with_right_angles(ensemble):
     exact = float(analytic.four_beads_mean_cosine()) if ensemble == "rigid" else 0.0
     x0 = fx.random_walks(chain, REPLICAS, angles=np.pi / 2, rng=1)
     stepper = HybridMonteCarlo(0.25, leaps=6, ensemble=ensemble)
-    mean, error = sample(chain, stepper, observable, 3000, x0)
-    assert error < 1.5e-3
+    mean, error = sample(chain, stepper, observable, 1000, x0)
+    assert error < 2.6e-3
     assert abs(mean - exact) < 4 * error
