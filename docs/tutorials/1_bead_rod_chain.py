@@ -42,10 +42,10 @@ with fx.plot.style():
 # %%
 # The two ensembles
 # -----------------
-# The **rigid** ensemble is that of rods.  The **stiff** one is that of springs in the limit of great
-# stiffness, which a simulation with rods samples too once the Fixman potential ½ kT ln det H^bb is
-# added.  A stepper takes the name of the one that it shall sample, and adds the potential's exact
-# force by itself.
+# The **rigid** ensemble is that of rods.  The **stiff** one is that of springs in the limit of
+# great stiffness, which a simulation with rods samples too once the Fixman potential
+# ½ kT ln det H^bb is added.  A stepper takes the name of the one that it shall sample, and adds the
+# potential's exact force by itself.
 
 bends = {}
 for ensemble in ("rigid", "stiff"):
