@@ -412,7 +412,7 @@ def rng():
         (np.zeros((0, 2, 3, 3)), "at least one of each"),
         (np.zeros((2, 0, 3, 3)), "at least one of each"),
         (np.zeros((2, 3, 3)), "at least one of each"),
-        (np.zeros((2, 2, 4, 3)), "has 3 beads"),
+        (np.zeros((2, 2, 4, 3)), r"must have shape \(\.\.\., 3, 3\)"),
         (np.full((2, 2, 3, 3), np.nan), r"nan at bead 0 in frame 0, chain 0"),
         (np.zeros((2, 2, 3, 3)), "bead 0 and bead 1 of group 0 in frame 0, chain 0"),
     ],

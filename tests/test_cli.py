@@ -206,7 +206,7 @@ def test_histograms_of_angles(peer):
             "'lenght' (did you mean length?): choose one or more of length, angle, torsion",
         ),
         (["{melt}", *MELT, "--hard", "length,torsional"], "'torsional' stands alone"),
-        (["{melt}", *MELT, "--hard", "h-bonds"], "below 1.2, so that hydrogens cannot be told"),
+        (["{melt}", *MELT, "--hard", "h-bonds"], "below 1.2, and tell no hydrogens"),
         (["absent.pdb", "--select", "all", "--hard", "AlBonds"], "did you mean all-bonds?"),
         (["{melt}", *MELT, "--scheduler", "nowhere"], "no Dask scheduler answers at nowhere"),
         (["{melt}", *MELT, "--hard", ""], "unknown hard coordinates ''"),

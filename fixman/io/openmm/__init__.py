@@ -171,8 +171,10 @@ class FixmanPotential:
                 energy += float(np.sum(metric.fixman_potential(own, copies, kT)))
                 forces[part] = metric.fixman_force(own, copies, kT).reshape(-1, 3)
             except FrameError as error:
-                named = error.moved(None), particles[error.frame], "particle {}".format
-                raise constraints.with_names(*named) from error
+                copy = particles[error.frame]
+                raise constraints.with_names(
+                    error.moved(None), copy, "particle {}".format
+                ) from error
         if first != len(x):
             raise ValueError(_DAMAGED.format(f"it acts on {len(x)} particles, its chains {first}"))
         return energy, forces
