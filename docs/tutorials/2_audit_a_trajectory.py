@@ -1,0 +1,142 @@
+"""
+Audit a trajectory, and correct its averages
+============================================
+
+After this page you can tell from the files of a simulation whether its constraints have changed
+your averages, and by how much.  You can also correct the frames that you have.
+
+Constraints sample the **rigid** ensemble.  The molecule that they stand for has stiff springs, and
+samples the **stiff** ensemble.  The potential ½ kT ln det H^bb separates the two.  The audit
+evaluates it in every frame.  Its spread, in kT, says how much the constraints matter.
+"""
+
+# %%
+# A trajectory
+# ------------
+# You have files of your own.  This page makes one.  It holds 48 chains of ten equal beads, with all
+# bonds and all angles constrained, as in torsional dynamics.  Bonds are 1.53 Å long, and angles are
+# tetrahedral, so that bends are 70.5°.  Nothing else acts on the chains, so that exact answers are
+# known.
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+import fixman as fx
+from fixman import analytic, observables
+from fixman.analysis.audit import audit
+from fixman.analysis.samples import TORSION_EDGES
+from fixman.io.gsd import write_gsd
+from fixman.io.mdanalysis import read_chains
+
+bend = np.arccos(1 / 3)
+chain = fx.Chain.linear(10, hard=("length", "angle"))
+x0 = fx.random_walks(chain, 48, lengths=1.53, angles=bend, rng=1)
+run = fx.simulate(chain, x0, fx.Langevin(dt=0.15), 30_000, every=50, rng=1)
+
+path = Path(tempfile.mkdtemp()) / "run.gsd"
+write_gsd(run[50:], path)  # without the equilibration
+print(path.name, f"{path.stat().st_size / 1e6:.1f} MB")
+
+# %%
+# The audit
+# ---------
+# Read the file, say which coordinates were held, and print the report.  Give ``read_chains`` a
+# topology and a trajectory, where these are two files.  ``as_is=True`` says that the run had these
+# very constraints.  Without it the samples are taken for those of a flexible molecule.
+
+data = read_chains(path)
+report = audit(data, ("length", "angle"), as_is=True, histograms=True)
+print(report)
+
+# %%
+# One command does this in a shell.  Like ``read_chains`` it takes what MDAnalysis reads::
+#
+#     fixman audit run.gsd --hard length,angle --as-is --plot audit.png
+#
+# The spread bounds what can happen: to first order, no average moves by more than 0.37 of its own
+# standard deviation.  The lines on ⟨R²⟩ and R_g tell what did happen to two averages.
+#
+# The histogram shows the spread.  Chains with a large determinant are too frequent in this run, and
+# weights put that right.
+
+(group,) = report.groups
+with fx.plot.style():
+    fig = fx.plot.figure(1.5, aspect=0.5)
+    ax = fx.plot.audit_histogram(fig.subplots(), {group.label: group.half_logdet}, "rigid")
+
+# %%
+# Where you forget to say it
+# --------------------------
+# Leave out ``as_is``, and the audit sees that bonds and angles do not vary.  A note asks whether
+# they were constrained.
+
+for note in audit(data, ("length", "angle")).remarks:
+    print(note)
+
+# %%
+# Weights
+# -------
+# The verdict offers weights.  The report has used them already for the mean square of the distance
+# between the ends.  With springs this chain is a freely rotating one, for which a closed form is
+# known.
+
+end = group.means["mean_square_end_to_end"]
+exact = analytic.mean_square_end_to_end(9, cosine=np.cos(bend), length=1.53)
+print("⟨R²⟩ as simulated    {:.2f} ± {:.2f} Å²".format(*end.rigid))
+print("⟨R²⟩ corrected       {:.2f} ± {:.2f} Å²".format(*end.stiff))
+print(f"⟨R²⟩ of springs      {exact:.2f} Å², exact")
+print("the constraints add  {:.2f} ± {:.2f} Å²".format(*end.change))
+
+# %%
+# The difference has a small error, because both averages come from one set of samples.
+#
+# Average an observable of your own with the same weights, which are e^(−h), h = ½ ln det H^bb.
+# Here it is the cosine of the torsions.  With springs its mean is 0.
+
+x = data.groups[0].x  # (frames, chains, beads, 3)
+cosine = np.cos(observables.torsions(group.chain, x)).mean(axis=-1)
+plain = observables.mean_with_error(cosine)
+weighted = observables.mean_with_error(cosine, log_weights=-group.half_logdet)
+print("⟨cos φ⟩ as simulated {:+.4f} ± {:.4f}".format(*plain))
+print("⟨cos φ⟩ corrected    {:+.4f} ± {:.4f}".format(*weighted))
+
+# %%
+# The whole distribution follows too.  Constraints make torsions near a right angle too frequent.
+# With springs every torsion is as likely as any other, 1/360 a degree, which is the black line.
+
+with fx.plot.style():
+    fig = fx.plot.figure(1.5, aspect=0.5)
+    ax, densities = fig.subplots(), group.densities("torsions")
+    fx.plot.angle_histogram(ax, TORSION_EDGES, [densities], "torsion, ±180 = trans")
+    ax.axhline(1 / 360, color="black", linewidth=0.8)
+    ax.set_ylim(0.002, 0.0035)
+
+# %%
+# Molecules or frames
+# -------------------
+# These weights are those of single molecules.  They are right for averages over single molecules
+# that do not interact.  A pair correlation or a pressure needs the weight of the whole frame.  That
+# is a product over all molecules, and it leaves far less:
+
+frames = np.exp(report.log_weights)
+print(f"share left of the molecules: {group.share.percent}")
+print(f"frames left: {frames.sum() ** 2 / np.sum(frames**2):.1f} of {len(frames)}")
+
+# %%
+# A run that needs no weights
+# ---------------------------
+# The other remedy is a new run with Fixman's potential.  A stepper adds it where you ask for the
+# stiff ensemble.  The average then needs no weights.
+
+stiff = fx.simulate(chain, x0, fx.Langevin(dt=0.15, ensemble="stiff"), 30_000, every=50, rng=2)
+square = (observables.end_to_end(chain, stiff.x[50:]) ** 2).sum(axis=-1)
+print("⟨R²⟩ with the potential {:.2f} ± {:.2f} Å²".format(*observables.mean_with_error(square)))
+
+# %%
+# Where next
+# ----------
+# :doc:`/audit` has proteins, melts and the command's flags, and says which limit is meant.
+# :doc:`/metric` has the weights for arrays.  :doc:`3_correct_an_openmm_run` adds the potential to a
+# simulation with OpenMM.
