@@ -39,7 +39,8 @@ text = """<robot name="carrier"> <link name="table"/>
 <joint name="wrist" type="fixed"> <origin xyz="0.4 0 0"/>
   <parent link="fore"/> <child link="hand"/> </joint>
 <link name="hand"> <inertial> <mass value="0.5"/>
-  <inertia ixx="1e-3" iyy="1e-3" izz="1e-3" ixy="0" ixz="0" iyz="0"/> </inertial> </link> </robot>"""
+  <inertia ixx="1e-3" iyy="1e-3" izz="1e-3" ixy="0" ixz="0" iyz="0"/> </inertial> </link>
+</robot>"""
 file = Path(tempfile.mkdtemp()) / "carrier.urdf"
 file.write_text(text)
 
@@ -105,7 +106,10 @@ with fx.plot.style():
 # ---------------------------
 # A PD controller pulls towards the path.  A computed-torque controller asks inverse dynamics for
 # the torque behind the acceleration that it wants.  `simulate` calls either in the middle of each
-# step.  The third robot has 1 kg more in its hand than the model of its controller.
+# step.  The last robot has 1 kg more in its hand than the model of its controller.
+#
+# With the right model only the error of the time step is left, which falls to a quarter when the
+# step is halved.  The PD controller hangs below its goal by the weight over the gain.
 
 
 def computed_torque(t, q, qd):
@@ -127,10 +131,6 @@ for name, system, tau, dt in (
     error = 1e3 * np.linalg.norm(hand(run.q) - hand([path(t)[0] for t in run.time]), axis=-1)
     print(f"{name:30}  off by {error.max():7.4f} mm at most, {error[-1]:7.4f} mm at the end")
     runs[name] = run, error
-
-# %%
-# With the right model only the error of the time step is left, which falls to a quarter when the
-# step is halved.  The PD controller hangs below its goal by the weight over the gain:
 
 end = runs["PD"][0].q[-1]
 weight = rigid.newton_euler.inverse_dynamics(arm, end, still, still, gravity=down)
@@ -156,6 +156,7 @@ with fx.plot.style():
     for color, name in zip(fx.plot.PALETTE, runs, strict=False):
         left.semilogy(runs[name][0].time[1:], runs[name][1][1:], color=color, label=name)
     left.set(xlabel="time  (s)", ylabel="hand off its path  (mm)", ylim=(1e-5, 1e5))
+    left.set_title(f"1 kg costs {runs[name][1][-1]:.0f} mm")
     left.legend(loc="upper left")
     fx.plot.trajectory(right, run)
     right.plot(run.time[1:], work, "k:", label="work of the motors")
