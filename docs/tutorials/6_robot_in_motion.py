@@ -41,8 +41,6 @@ text = """<robot name="carrier"> <link name="table"/>
 <link name="hand"> <inertial> <mass value="0.5"/>
   <inertia ixx="1e-3" iyy="1e-3" izz="1e-3" ixy="0" ixz="0" iyz="0"/> </inertial> </link>
 </robot>"""
-file = Path(tempfile.mkdtemp()) / "carrier.urdf"
-file.write_text(text)
 
 # %%
 # Which joint is which
@@ -50,6 +48,8 @@ file.write_text(text)
 # `urdf.read` returns the chain with the names of its joints and links.  The hand is fixed to the
 # forearm, so both are one body.  Axes are those at the file's zero, in the frame of the base.
 
+file = Path(tempfile.mkdtemp()) / "carrier.urdf"
+file.write_text(text)
 robot = rigid.urdf.read(file)
 arm = robot.chain
 axes = rigid.kinematics.frames(arm, np.zeros(3))[0][:, :, 2]

@@ -66,8 +66,8 @@ def settle(n, length, steps=400):
 # %%
 # Small deflection: the number of bodies
 # --------------------------------------
-# Beam theory has the deflection w L⁴ / (8 E I) at the tip, of a weight w a length.  Springs in the
-# middle of the pieces make a sum of the integral behind it, and give that times 1 − 1/(2 n²).
+# Beam theory gives the tip the deflection w L⁴ / (8 E I), for a weight w per length.  The springs
+# turn the integral behind it into a sum, which is 1 − 1/(2 n²) of it.
 
 counts, length = (2, 4, 8, 16, 32, 64), 0.1
 exact = weight * length**4 / (8 * bend)
@@ -101,18 +101,17 @@ def elastica(length):
     return found.sol(s)[2:].T
 
 
-lengths = (0.5, 1.0, 1.5, 2.0)
 with fx.plot.style():
     fig = fx.plot.figure(1.2, aspect=0.85)
     ax = fig.subplots()
-    for color, length in zip(fx.plot.PALETTE, lengths, strict=False):
+    for color, length in zip(fx.plot.PALETTE, (0.5, 1.0, 1.5, 2.0), strict=False):
         points, _ = settle(20, length)
         curve, small_angle = elastica(length), weight * length**4 / (8 * bend)
         ax.plot(*curve.T, color=color, label=f"elastica, L = {length} m")
         ax.plot(points[:, 0], points[:, 2], "o", color=color, markersize=3)
         x = np.linspace(0, length)
-        parabola = small_angle / 3 * (x / length) ** 2 * (6 - 4 * x / length + (x / length) ** 2)
-        ax.plot(x, -parabola, ":", color=color)
+        quartic = small_angle / 3 * (x / length) ** 2 * (6 - 4 * x / length + (x / length) ** 2)
+        ax.plot(x, -quartic, ":", color=color)
         sags = f"{-points[-1, 2]:.4f} m, elastica {-curve[-1, 1]:.4f} m"
         print(f"L = {length} m: 20 bodies sag {sags}, beam theory {small_angle:.4f} m")
     ax.plot([], [], "o", color="0.4", markersize=3, label="20 bodies")
@@ -123,7 +122,7 @@ with fx.plot.style():
 
 # %%
 # Beam theory is off by 3 % at one metre, and says that two metres of wire hang down by more than
-# their length.  The errors of the chain fall as 1/n² at any deflection:
+# their length.  The errors of the chain fall as 1/n² in both cases:
 
 end = elastica(2.0)[-1]
 large = [np.linalg.norm(settle(n, 2.0)[0][-1, ::2] - end) / 2.0 for n in counts]
