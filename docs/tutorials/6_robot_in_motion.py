@@ -60,7 +60,7 @@ for i, name in enumerate(robot.joint_names):
 # %%
 # Torques that hold it
 # --------------------
-# Inverse dynamics at rest has them.  A file has no gravity, so `gravity` is given.  By hand, they
+# Inverse dynamics at rest gives them.  A file has no gravity, so `gravity` is given.  By hand, they
 # are weights times levers.  A positive angle turns the arm down, because axes are along +y.
 
 start, goal = np.radians([-60.0, 20.0, 100.0]), np.radians([60.0, -60.0, 45.0])
@@ -134,7 +134,7 @@ for name, system, tau, dt in (
 
 end = runs["PD"][0].q[-1]
 weight = rigid.newton_euler.inverse_dynamics(arm, end, still, still, gravity=down)
-print("sag of PD      ", np.degrees(goal - end).round(3) + 0.0, "degrees")
+print("sag of PD      ", np.degrees(goal - end).round(3), "degrees")
 print("weight over 600", np.degrees(weight / 600).round(3) + 0.0, "degrees")
 
 # %%

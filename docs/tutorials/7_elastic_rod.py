@@ -12,8 +12,8 @@ you will not see that it sags.  If 2 m stick out, it hangs down like a rope.  On
 # %%
 # The rod
 # -------
-# `SerialChain.rod` cuts the rod into n equal pieces.  In the middle of each is a spherical joint
-# with springs for two bends and the twist.  The rod neither stretches nor shears.
+# `SerialChain.rod` cuts the rod into n equal pieces.  Each has a spherical joint in its middle, on
+# springs for two bends and the twist.  The rod neither stretches nor shears.
 
 from dataclasses import replace
 

@@ -6,8 +6,7 @@ After this page you can find the picture that you need by its look, and copy the
 
 Each function takes a matplotlib ``ax`` and returns it, so that all of matplotlib works before and
 after.  `figure` makes a figure of so many widths of a journal's column, 3.4 inches each, and
-`style` sets the fonts while a figure is drawn and saved.  Pictures need matplotlib:
-``pip install "fixman-chains[plot]"``.
+`style` sets the fonts while it is drawn and saved.
 """
 
 # %%
@@ -42,8 +41,7 @@ with plot.style():
 # arm
 # ---
 # Rigid bodies at one posture: sticks from joint to joint and to the last mass centre.  The short
-# strokes are the axes of the joints.  Left is the arm in space, and right the plane that it fills
-# most.
+# strokes are the axes of the joints.  The right picture is the plane that the arm fills most.
 
 snake = rigid.SerialChain.snake(12)
 posture = np.tile([0.4, -0.2], 6)
@@ -77,8 +75,7 @@ with plot.style():
 # distribution
 # ------------
 # One quantity in both ensembles, on common bins: the bend of three beads whose middle one is light.
-# The dotted line is the exact rigid density, √(1 − (cos θ / 1.2)²) up to a factor.  The stiff one
-# is 1/2.
+# The exact rigid density, dotted, is √(1 − (cos θ / 1.2)²) up to a factor.  The stiff one is 1/2.
 
 trimer = fx.Chain.linear(3, masses=[1.0, 0.2, 1.0])
 bends = {
@@ -139,8 +136,8 @@ with plot.style():
 # %%
 # spy
 # ---
-# The blocks of H, the inverse mass matrix in soft and hard coordinates.  Dark is large, and white
-# is zero.  Here is a planar arm of ten links:
+# The blocks of H, the inverse mass matrix in soft and hard coordinates, of a planar arm of ten
+# links.  Dark is large, and white is zero.
 
 planar = fx.Chain.linear(10, dim=2, base="fixed")
 walk = fx.random_walks(planar, 1, rng=7)[0]
