@@ -44,6 +44,7 @@ sphinx_gallery_conf = {
     "filename_pattern": ".py$",  # run them all
     "download_all_examples": False,
     "remove_config_comments": True,
+    "capture_repr": (),  # what a block prints is shown, and nothing else
     "show_memory": False,
     "show_signature": False,
     "min_reported_time": 1e9,

@@ -48,6 +48,7 @@ STYLE: dict[Any, Any] = {
     "font.size": 8,
     "axes.labelsize": 8,
     "axes.titlesize": 8,
+    "axes.prop_cycle": mpl.cycler(color=PALETTE),
     "axes.spines.top": False,
     "axes.spines.right": False,
     "legend.fontsize": 7,
@@ -151,6 +152,8 @@ def _lines(
     ax.set_aspect("equal", adjustable="datalim")
     ax.autoscale()
     ax.axis("off")
+    if ax.name == "3d":
+        ax.set_box_aspect(None, zoom=1.3)  # there are no labels to leave room for
     if color is not None:
         bar = ax.figure.colorbar(sticks, ax=ax, shrink=0.8, aspect=20, label=label)
         bar.outline.set_visible(False)
