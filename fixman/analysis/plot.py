@@ -48,7 +48,7 @@ STYLE: dict[Any, Any] = {
     "font.size": 8,
     "axes.labelsize": 8,
     "axes.titlesize": 8,
-    "axes.prop_cycle": mpl.cycler(color=PALETTE),
+    "axes.prop_cycle": "cycler(color=[" + ", ".join(map(repr, PALETTE)) + "])",
     "axes.spines.top": False,
     "axes.spines.right": False,
     "legend.fontsize": 7,
