@@ -69,7 +69,8 @@ class Series:
 
     def __getitem__(self, frames: slice) -> Self:
         if not isinstance(frames, slice):
-            raise TypeError(f"a run is cut by slices, run[-10:]; got {frames!r}: use run.x[...]")
+            what = type(frames).__name__
+            raise TypeError(f"a run is cut by slices, run[-10:]; got {what}: use run.x[...]")
         part = copy.copy(self)
         part._frames, part.numbers = self._frames[frames], self.numbers[frames]
         part.held = {}
