@@ -694,7 +694,7 @@ def right_angled(rng, frames, chains, ensemble):
     return chain.cartesian(q)
 
 
-# ⟨cos α⟩ of the rigid ensemble is 0.040038 (theory.md section 8).
+# ⟨cos α⟩ of the rigid ensemble is 0.040038.
 @pytest.mark.parametrize("ensemble", ["stiff", "rigid"])
 def test_reweighting_takes_samples_to_the_other_ensemble(ensemble):
     rng = np.random.default_rng(1)  # one of the 95 % in which chance draws no line

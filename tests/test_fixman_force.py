@@ -138,7 +138,7 @@ def test_trimer(theta, dim):
 
 @pytest.mark.parametrize("alpha", np.linspace(-3, 3, 7))
 def test_four_beads_with_right_angles(alpha):
-    # det = 2 (35 + 4 cos α − 16 cos² α + cos⁴ α), α = 0 at trans; see theory.md section 8.
+    # det = 2 (35 + 4 cos α − 16 cos² α + cos⁴ α), α = 0 at trans.
     chain = fx.Chain.linear(4, hard=("length", "angle"))
     q = np.array([0, 0, 0, 1, 1, 0.3, 1, np.pi / 2, 0.4, 1, np.pi / 2, np.pi - alpha])
     turn = np.zeros(12)

@@ -990,7 +990,7 @@ def test_langevin_samples_torsions_between_hard_bends(potential, ensemble):
     x0 = np.array([[0, 0, 0], [1, 0, 0], [1, 1, 0], [1.8, 1, 0.6]])
     means = sampled(chain, x0, potential, ensemble, lambda x: np.cos(torsions(chain, x))[:, 0])
     phi = np.linspace(-np.pi, np.pi, 2001)[1:]
-    c = -np.cos(phi)  # 0 at trans, as in theory.md section 8
+    c = -np.cos(phi)  # 0 at trans
     weight = np.exp(-1.5 * np.cos(phi))
     if ensemble == "rigid":
         weight *= np.sqrt(35 + 4 * c - 16 * c**2 + c**4)

@@ -4,9 +4,9 @@ With Λ = Σ_c f_c f_cᵀ and s_c = ℳ⁻¹ Aᵀ f_c, at f_c and s_c that do no
 
     ∂ ln det Λ⁻¹ = Σ_c ∂ (2 f_cᵀ A(q) s_c − s_cᵀ ℳ(q) s_c)
 
-Joint i moves all bodies beyond it along p_i, as if the twist V of the body before had changed by
-p_i × V the other way.  So with wrenches w of the closures, momenta h, and sums [·] over all bodies
-beyond,
+Turning joint i carries all bodies beyond it along p_i.  Seen from them, the twist V of the body
+before changes by −p_i × V instead.  With wrenches w of the closures, momenta h, and sums [·] over
+all bodies beyond,
 
     ∂/∂q_i = 2 p_iᵀ ([Γ] + V_{i−1} ×* [h − w])
 
@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from fixman._common.arrays import Array
-from fixman.kernels.rigid.joints import AXES, RATES
+from fixman.kernels.rigid.joints import DIRECTION, RATES
 from fixman.rigid import _closures as closures
 from fixman.rigid import articulated_body, kinematics
 from fixman.rigid._linkage import Linkage
@@ -136,4 +136,4 @@ def _felt(arm: SerialChain, pose: Any, wrenches: Array) -> Array:
     own = np.concatenate([np.einsum("...ji,...j->...i", R, part) for part in parts], axis=-1)
     own[..., 2] += arm.pitch * own[..., 5]
     body, rate = np.nonzero(np.arange(6) < RATES[arm._kinds, None])
-    return np.asarray(own[..., body, AXES[arm._kinds[body], rate]])
+    return np.asarray(own[..., body, DIRECTION[arm._kinds[body], rate]])

@@ -144,7 +144,7 @@ class Steps:
         while True:
             self.x[k] = start
             for piece in range(1, pieces + 1):
-                code, forces = yield from self.settle(k, self.dt * piece / pieces, impulses)
+                code, forces = yield from self.solve_middle(k, self.dt * piece / pieces, impulses)
                 if code != DONE:
                     break
             else:
@@ -154,13 +154,12 @@ class Steps:
             if pieces > motion.PIECES:
                 return code
 
-    def settle(self, k: int, dt: float, impulses: Impulses | None) -> Solving:
+    def solve_middle(self, k: int, dt: float, impulses: Impulses | None) -> Solving:
         """Solve for the rates at the middle of a step of dt; DONE, or why not, and the forces.
 
-        Where the forces of a callable make rounds slow or lead them astray, they learn from those
-        before by Anderson's acceleration (Walker and Ni, SIAM J. Numer. Anal. 49, 1715, 2011, eq.
-        4.1): the combination is taken off whose changes add up to this one's.  Where changes grow
-        then, it goes back to the best round, and on by half of what that moved.
+        Where the forces of a callable make rounds slow or lead them astray, Anderson's acceleration
+        helps (Walker and Ni, SIAM J. Numer. Anal. 49, 1715, 2011, eq. 4.1).  Where changes then
+        grow, it goes back to the best round, and on by half of what that moved.
         """
         x, v_m, nv = self.x[k], self.v_m[k], self.system.nv
         # With closures, rates feel a gap's rounding.

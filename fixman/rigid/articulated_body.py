@@ -5,11 +5,12 @@ free to move.  From tip to base, with p_i the directions in which joint i moves,
 
     D_i = p_iᵀ M̂_i p_i + J_i,   M̂_{i−1} = M_{i−1} + Xᵀ (M̂_i − M̂_i p_i D_i⁻¹ p_iᵀ M̂_i) X
 
-and from base to tip q̈_i = D_i⁻¹ (u_i − p_iᵀ M̂_i a′_i) (Featherstone, Rigid Body Dynamics
-Algorithms, 2008, section 7.3; the D_i are the m̂_i of saha_1996 and D(k) of rodriguez_kreutz_1988).
-The kernel is in Featherstone's symbols: I^A is M̂_i, s or S is p_i, and U is M̂_i p_i.  With the
-armature J_i, which the book does not have, joint i lets not all of M̂_i go: J_i D_i⁻¹ p_iᵀ M̂_i of it
-remains along p_i.
+and from base to tip a′_i = X a_{i−1} + c_i, q̈_i = D_i⁻¹ (u_i − p_iᵀ M̂_i a′_i), where X carries
+twists from body i − 1 to body i, c_i is the joint's velocity term and u_i = τ_i − p_iᵀ p^A_i what
+the bias forces leave of the torque (Featherstone, Rigid Body Dynamics Algorithms, 2008, section
+7.3; D_i is m̂_i of saha_1996, D(k) of rodriguez_kreutz_1988).  The kernel has I^A for M̂_i, s or S
+for p_i, U for M̂_i p_i.  With the armature J_i, not in the book, joint i does not free M̂_i wholly:
+J_i D_i⁻¹ p_iᵀ M̂_i remains along p_i.
 """
 
 from __future__ import annotations

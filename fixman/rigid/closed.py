@@ -5,9 +5,9 @@ Rows of all closures stacked, A θ̇ are the velocities that they forbid:
 
     θ̈ = θ̈_free + ℳ⁻¹ Aᵀ f,     Λ⁻¹ f = −(A θ̈_free + Ȧ θ̇),     Λ⁻¹ = A ℳ⁻¹ Aᵀ
 
-A θ̈_free + Ȧ θ̇ is the relative acceleration of the chains cut open.  Λ⁻¹ has a row for each
-direction held, and is made of the Ω of the closed bodies (Rodriguez and Kreutz 1988, eqs. 4.16 and
-5.4).  With Z orthonormal and A Z = 0,
+A θ̈_free + Ȧ θ̇ is the relative acceleration of the chains cut open.  Λ⁻¹, a row for each direction
+held, is εᵀ D⁻¹ ε of the innovations ε = (1 − HΨL) Aᵀ (Rodriguez and Kreutz 1988, eq. 4.16), in
+O(n m²).  With Z orthonormal and A Z = 0,
 
     ln det Zᵀ ℳ Z      = ln det ℳ + ln det Λ⁻¹ − ln det A Aᵀ
     ln det H^bb, closed = ln det H^bb, open + ln det Λ⁻¹
@@ -78,7 +78,7 @@ def forward_dynamics(
 ) -> ClosedMotion:
     """Accelerations of closed chains, and the wrenches that close them.
 
-    O(n m + m³) in time and O(n m) in memory, m directions held.
+    O(n m² + m³) in time and O(n m) in memory, m directions held.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def forward_dynamics(
     tolerance : float
         How far positions and rates may be from closing: gaps, of the size of the linkage (angles
         in radians); their rates, of its speed, or of what it would gain over its size if cut open.
-        Within it gaps keep the rate that they have.
+        Gaps within it keep their rate.
 
     Raises
     ------
@@ -158,7 +158,7 @@ def project(
 ) -> tuple[Array, Array]:
     """Positions and rates nearby that close.
 
-    Newton's method with the Λ⁻¹ of the dynamics, O(n + m³) a round: q moves by the rates
+    Newton's method with the Λ⁻¹ of the dynamics, O(n m² + m³) a round: q moves by
     −ℳ⁻¹ Aᵀ Λ gap, the least in the metric of the inertia matrix, and by no more than half a radian
     of any joint a round; rates lose ℳ⁻¹ Aᵀ Λ A θ̇.
 
@@ -208,7 +208,7 @@ def project(
 
 
 def closing(linkage: Linkage, q: Array, qd: Array, kept: NDArray[np.bool_] | None = None) -> Array:
-    """Rates without ℳ⁻¹ Aᵀ Λ A θ̇, which would open closures; kept ones do not change."""
+    """Subtract ℳ⁻¹ Aᵀ Λ A θ̇, the part of the rates that opens closures; kept ones do not change."""
     for _ in range(2):  # the second time for rounding
         change = closures.answers(linkage, kernel.CLOSE_RATE, (q, qd))[0]
         if kept is not None:
@@ -223,7 +223,7 @@ def thermal_rates(
     """Draw rates (..., nv) that close from the Maxwell–Boltzmann distribution.
 
     Those of the open chains less ℳ⁻¹ Aᵀ Λ A θ̇: normal, of covariance kT (ℳ⁻¹ − ℳ⁻¹ Aᵀ Λ A ℳ⁻¹).
-    Whether q closes is not looked at.  O(n m + m³) a frame.  Arguments as in
+    Whether q closes is not looked at.  O(n m² + m³) a frame.  Arguments as in
     `statistics.thermal_rates`, errors as in `logdet_mass`.
     """
     (q,) = closures.arguments(linkage, q=q)
@@ -250,7 +250,7 @@ def logdet_mass(linkage: Linkage, q: ArrayLike) -> Array:
 def logdet_hard(linkage: Linkage, q: ArrayLike) -> Array:
     """ln det H^bb (...,) of the closed chains: of the open ones, and ln det Λ⁻¹.
 
-    O(n + m³) a frame.  Arguments and errors as in `logdet_mass`, but every body needs mass and
+    O(n m² + m³) a frame.  Arguments and errors as in `logdet_mass`, but every body needs mass and
     inertia, as in `partition.logdet_hard`.
     """
     (q,) = closures.arguments(linkage, q=q)
@@ -269,7 +269,7 @@ def fixman_potential(linkage: Linkage, q: ArrayLike, kT: float = 1.0) -> Array:
 def fixman_torque(linkage: Linkage, q: ArrayLike, kT: float = 1.0) -> Array:
     """−∂/∂θ of `fixman_potential` (..., nv), along all rates, also those that closures forbid.
 
-    The torques of the open chains, and −½ kT ∂ ln det Λ⁻¹; O(n m + m³) a frame in time and memory.
+    The torques of the open chains, and −½ kT ∂ ln det Λ⁻¹; O(n m² + m³) a frame, memory O(n m).
     Arguments and errors as in `logdet_mass`.
     """
     (q,) = closures.arguments(linkage, q=q)

@@ -48,8 +48,8 @@ def forward_dynamics(
 ) -> Array:
     """Joint accelerations θ̈ by U τ̂ = τ − bias, D τ̃ = τ̂, Uᵀ θ̈ = τ̃ (saha_1996, eqs. 24, 36–39).
 
-    The bias that is subtracted first is inverse dynamics with θ̈ = 0 (not θ̇ = 0, as the papers
-    print).  All else is as in ``method="fd1"`` of `spatial_operators.forward_dynamics`.
+    The bias is inverse dynamics with θ̈ = 0 (not θ̇ = 0, as the papers print).  All else is as in
+    ``method="fd1"`` of `spatial_operators.forward_dynamics`.
     """
     given = driven(arm, q, qd, tau, gravity, wrenches)
     right = without_bias(given), None
@@ -94,7 +94,7 @@ def n_l(arm: SerialChain, q: ArrayLike) -> Array:
     X = np.empty((arm.n, 12))
     links.transforms(q, arm._kinds, arm._table, X)
     R, way = X[:, :9].reshape(-1, 3, 3), X[:, 9:]
-    way += np.einsum("nij,nj->ni", R, arm.centres)  # −c_{i,i−1} of eq. 4
+    way += np.einsum("nij,nj->ni", R, arm.centres)  # −c_{i,i−1} (saha_1996, eq. 4; 1999, below 13)
     way[1:] -= arm.centres[:-1]
     N = np.zeros((arm.n, 6, arm.n, 6))
     B = propagation(R, way)  # B_{i,i−1}, eq. 13
@@ -108,7 +108,7 @@ def n_l(arm: SerialChain, q: ArrayLike) -> Array:
 def n_d(arm: SerialChain) -> Array:
     """N_d of saha_1999, eq. 17: diag(p_1, …, p_n), (6n, nv), dense.
 
-    In body axes, where p_i is [e; e × d_i] or [0; e] (eq. 4) in every configuration.
+    In body axes, where p_i is [e; e × d_i] or [0; e] (eqs. 13, 15) in every configuration.
     """
     model.require_arm(arm)
     N = np.zeros((arm.n, 6, arm.nv))

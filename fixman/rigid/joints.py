@@ -5,6 +5,7 @@
 Δ is `kinematics.difference`: of a spherical joint the rotation vector, turned the shorter way.  Its
 ∂E/∂θ is the exact gradient along its rates, J_r(Δ)⁻ᵀ K Δ, so that energy is kept with unequal
 stiffnesses too.  The shorter way changes at half a turn from ``rest``, where the force jumps.
+Kinds of joints are the records `fixman.kernels.rigid.joints.JOINTS`.
 """
 
 from __future__ import annotations

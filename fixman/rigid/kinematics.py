@@ -8,12 +8,12 @@ body's frame.
     twist = J θ̇,   its rate = J θ̈ + J̇ θ̇,   τ = Jᵀ wrench,   Λ⁻¹ = J ℳ⁻¹ Jᵀ
 
 Λ is Khatib's operational-space inertia.  Its inverse, the compliance, of one or several bodies, is
-computed by Rodriguez and Kreutz's recursion (1988, eqs. 4.16, 5.4), without J and ℳ:
+computed without J and ℳ by the recursion that Rodriguez and Kreutz's (1988) (4.16) and (5.4) give:
 
-    Ω_ii = L_i Ω_{i−1,i−1} L_iᵀ + p_i D_i⁻¹ p_iᵀ,     Ω_ij = L_i ⋯ L_{j+1} Ω_jj  (j ≤ i)
+    Ω_ii = ψ_iᵀ Ω_{i−1,i−1} ψ_i + p_i D_i⁻¹ p_iᵀ,     Ω_ij = ψ_iᵀ ⋯ ψ_{j+1}ᵀ Ω_jj  (j ≤ i)
 
-with L_i = (1 − p_i D_i⁻¹ p_iᵀ M̂_i) B_{i,i−1}, which makes the twist of body i from that of the body
-before it when joint i is free.
+with ψ_iᵀ = (1 − p_i D_i⁻¹ p_iᵀ M̂_i) B_{i,i−1}, which makes the twist of body i from that of the
+body before it when joint i is free.
 
 Every function takes batches along the leading axes of q (..., nq), qd and qdd (..., nv), costs O(n)
 a frame, and raises a ValueError for wrong shapes, numbers that are not finite, quaternions that are
@@ -164,7 +164,7 @@ def momentum(
 
 
 def kinetic_energy(arm: SerialChain, q: ArrayLike, qd: ArrayLike) -> Array:
-    """½ θ̇ᵀ (ℳ + diag(armature)) θ̇ (...,), summed over bodies and rotors."""
+    """½ θ̇ᵀ ℳ θ̇ (...,), summed over bodies and rotors."""
     given, sums = _sums(model.moving(arm, q, qd))
     with np.errstate(over="ignore"):
         # NumPy would choose the order of a sum by the number of frames.

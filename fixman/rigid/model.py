@@ -4,16 +4,16 @@ Frames.  Joint i has a frame fixed in body i − 1 (or the base), given by ``rot
 ``translations[i]``; revolute joints turn about and prismatic joints slide along its z axis.  Body i
 carries the moved joint frame, and its mass centre and inertia are given in it.
 
-Coordinates and rates follow from the list `fixman.kernels.rigid.joints.JOINTS`: one of a revolute
-or prismatic joint; a unit quaternion (x, y, z, w) and three rates of a spherical joint; position,
-quaternion and six rates of a free base.  Several rates are those of the body's frame in its own
-axes, linear before angular; forces come before moments likewise.
+Coordinates and rates follow from the list `fixman.kernels.rigid.joints.JOINTS`: one of a revolute,
+prismatic or helical joint; x, y, angle and three rates of a planar joint; a unit quaternion (x, y,
+z, w) and three rates of a spherical joint; position, quaternion and six rates of a free base.
+Several rates are in the body's axes, linear before angular, as forces come before moments.
 
 Joints.  Each rate may have a rotor's inertia, a damper and a spring (`fixman.rigid.joints`):
 
-    (ℳ + diag(armature)) θ̈ + C θ̇ + damping θ̇ + ∂E/∂θ = τ + loads,     E = ½ Δᵀ diag(stiffness) Δ
+    ℳ θ̈ + C θ̇ + damping θ̇ + ∂E/∂θ = τ + loads,     E = ½ Δᵀ diag(stiffness) Δ
 
-with Δ = `kinematics.difference` (rest, q), every algorithm of this package.
+with the armature in ℳ and Δ = `kinematics.difference` (rest, q).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from fixman._common import arrays
 from fixman._common.arrays import Array, Lead
 from fixman.errors import FrameError, SingularConstraintError
 from fixman.kernels.rigid.joints import (
-    AXES,
+    DIRECTION,
     JOINTS,
     NAMES,
     PITCHED,
@@ -478,7 +478,7 @@ def configuration(arm: SerialChain, q: ArrayLike) -> Array:
 
 def turning(arm: SerialChain) -> NDArray[np.bool_]:
     """Which rates (nv,) are those of turns."""
-    return np.concatenate([AXES[kind, : RATES[kind]] < 3 for kind in arm.kinds])
+    return np.concatenate([DIRECTION[kind, : RATES[kind]] < 3 for kind in arm.kinds])
 
 
 def vector(value: ArrayLike, name: str) -> Array:

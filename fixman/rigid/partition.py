@@ -1,4 +1,4 @@
-"""The Fixman partition of a serial chain of rigid bodies (theory.md, section 8).
+"""The Fixman partition of a serial chain of rigid bodies (docs/theory.md, section 8).
 
 Cut every joint.  The relative twists of successive bodies are unconstrained coordinates' rates, and
 their inverse mass matrix H = B diag(M)⁻¹ Bᵀ is block tridiagonal, because B = T⁻¹ N_l⁻¹ is block
@@ -8,21 +8,21 @@ joint rates, hard rows b the other 6 − f_i directions of each joint, held at r
     H^bb λ = −(H^ba τ + s_b),     θ̈ = H^aa τ + H^ab λ + s_a
     det I  = Π det M_i · det H^bb
 
-s are the accelerations, in those rows, of the bodies cut loose but for the velocities they have.
-Relative twists are those of the body's origin in its own axes: the basis is orthonormal and
-|det T| = 1.
+s are the accelerations, in those rows, of the bodies cut loose, with their velocities, weights and
+wrenches.  Relative twists are those of the body's origin in its own axes: the basis is orthonormal
+but for a pitch, which shears it, and |det T| = 1.
 
 A rotor of inertia J_i is one more body, whose angle φ_i becomes the soft coordinate, and θ̇_i − φ̇_i
-a further hard row: H^bb gets the joint's own row with 1/J_i on its diagonal, and
+a further hard row: H^bb gets the joint's own row with 1/J_i added to its diagonal, and
 
-    det (I + diag(J)) = Π det M_i · Π J_i · det H^bb        over the rates that have J_i > 0.
+    det I  = Π det M_i · Π J_i · det H^bb        over the rates that have J_i > 0.
 
 Lee and Chirikjian (2005) leave rigid links, other joints and three dimensions as an open question;
-this is an answer.  Every body needs mass and inertia: a pivot loses the digits by which it is
-smaller than the blocks it came from, and a body at which less than 1e-7 of them is left is refused.
-Light bodies between heavy ones lose digits that no pivot shows: where masses differ by 1e4, moments
-of inertia by 1e6, or all axes are parallel, the answer is corrected by what inverse dynamics finds
-missing, until that is 1e-10 of it, or refused.
+this is an answer.  Every body needs mass and inertia: a pivot much smaller than the blocks it came
+from has lost digits, and where it is below 1e-7 of them the body is refused.  Light bodies between
+heavy ones lose digits that no pivot shows: where masses differ by 1e4, moments of inertia by 1e6,
+or all axes are parallel, the answer is corrected by what inverse dynamics finds missing, until that
+is 1e-10 of it, or refused.
 """
 
 from __future__ import annotations
@@ -124,8 +124,8 @@ def hard_block(arm: SerialChain, q: ArrayLike) -> BlockTridiagonal:
     """H^bb of one configuration ``q (nq,)``, one block a joint.
 
     Rows of a block are components of the relative twist that the joint holds, ωx, ωy, vx, vy, vz of
-    a revolute and ωx, ωy, vx, vy, ωz of a prismatic joint; then rates with armature less those of
-    their rotors.
+    a revolute (vz − pitch ωz of a helical) and ωx, ωy, vx, vy, ωz of a prismatic joint; then rates
+    with armature less those of their rotors.
     """
     X, n, table = np.empty((arm.n, 12)), arm.n, _tables(arm).blocks
     links.transforms(model.configuration(arm, q), arm._kinds, arm._table, X)

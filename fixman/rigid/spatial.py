@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from fixman._common.arrays import Array
-from fixman.kernels.rigid.joints import AXES, RATES
+from fixman.kernels.rigid.joints import DIRECTION, RATES
 
 __all__ = ["inertia", "joint_axes", "propagation", "skew"]
 
@@ -37,7 +37,7 @@ def propagation(R: Array, p: Array) -> Array:
 
 def joint_axes(kind: int, pitch: float = 0.0) -> Array:
     """p (6, f): the twists of a joint at the origin of the body's frame, a column for each rate."""
-    p = np.eye(6)[:, AXES[kind, : RATES[kind]]]
+    p = np.eye(6)[:, DIRECTION[kind, : RATES[kind]]]
     p[5] += pitch * p[2]
     return p
 

@@ -81,9 +81,9 @@ class Operators:
     Psi: Array  # (6N, 6N), eq. 4.10
     H: Array  # (nv, 6N), eq. 3.5
     M: Array  # (6N, 6N), eq. 3.6
-    P: Array  # (6N, 6N), eq. 4.5
+    P: Array  # (6N, 6N), eqs. 4.4–4.5
     D: Array  # (nv, nv), eq. 4.6; diagonal but for joints of several degrees of freedom
-    L: Array  # (6N, nv), eq. 4.4
+    L: Array  # (6N, nv), eqs. 4.4–4.6
     G: Array  # (6N, nv), eq. 5.12
     S: Array  # (6N, 6N), eq. 5.2
     delta_phi: Array  # (6N, 6N), eq. a.4
@@ -128,7 +128,7 @@ def operators(arm: SerialChain, q: ArrayLike) -> Operators:
         )
     if not (np.isfinite(full_phi).all() and np.isfinite(full_psi).all()):
         raise overflow("operators", 0, ())
-    L = [phi[k] @ G[k] for k in range(N)]  # (4.4)
+    L = [phi[k] @ G[k] for k in range(N)]  # (4.4–4.6)
     products = full_phi, full_phi @ S, full_psi, full_psi @ S
     rows = _diagonal(H), _diagonal(M), _diagonal(P), _diagonal(D), _diagonal(L), _diagonal(G)
     rest = S, delta_phi, delta_psi, np.eye(6 * N, 6)
@@ -138,13 +138,13 @@ def operators(arm: SerialChain, q: ArrayLike) -> Operators:
 def _riccati(
     phi: Array, H: list[Array], M: Array, J: list[Array]
 ) -> tuple[list[Array], list[Array], list[Array]]:
-    """P, D and G of every link, eqs. 4.5, 4.6 and 5.12."""
+    """P, D and G of every link, eqs. 4.4–4.6 and 5.12."""
     P: list[Array] = []
     D: list[Array] = []
     G: list[Array] = []
     for k in range(len(H)):
         P.append(M[k])
-        if k:  # (1 − G H) P, written as a sum of squares
+        if k:  # (1 − G H) P in Joseph's form
             left = np.eye(6) - G[-1] @ H[k - 1]
             passed = left @ P[k - 1] @ left.T + G[-1] @ J[k - 1] @ G[-1].T
             P[k] = M[k] + phi[k - 1] @ passed @ phi[k - 1].T

@@ -1,11 +1,10 @@
 """Statistics of chains of rigid bodies: thermal rates, Fixman's torque, Langevin dynamics.
 
-Rodriguez and Kreutz (1988) read the factors of the mass matrix as a Kalman filter and a smoother.
-The smoother turns white noise into rates of a given temperature, and its compliances give Fixman's
-torque:
+The smoother of Rodriguez and Kreutz (1988) turns white noise into rates of a given temperature, and
+its compliances give Fixman's torque, with X_i from body i − 1 to body i:
 
     θ̇ = √kT (1 − H Ψ L)ᵀ D^{−1/2} ε,     ⟨θ̇ θ̇ᵀ⟩ = kT ℳ⁻¹                              (from 4.16)
-    τ_F = −½ kT ∂ ln det ℳ = kT tr(Ω_ii P_i⁺ (p_i ×)),     P⁺ = (1 − G H) P
+    τ_F = −½ kT ∂ ln det ℳ = kT tr(X_i Ω_{i−1,i−1} X_iᵀ P_i⁺ (p_i ×)),     P⁺ = (1 − G H) P
 
 Ensembles are densities with respect to dq of revolute and prismatic joints and of the place of a
 free base, and to the uniform measure of rotations elsewhere.  With rigid joints a chain samples

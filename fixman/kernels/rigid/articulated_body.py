@@ -2,30 +2,30 @@
 
 Three sweeps over the bodies i, numbered from the base, with X from the body before:
 
-    outwards         ω = Eᵀ ω⁻ + z q̇,   c = [ω⁻×z q̇; ω⁻×(ω⁻×r)],                    (2.19)
-                     I^A = I,   p^A = [ω×I_O ω; ω×(ω×h)] − f                        (2.23)
-    inwards          U = I^A S,   D = Sᵀ U + J,   u = τ − Sᵀ p^A              (4.6) (4.13)
+    outwards         ω = Eᵀ ω⁻ + z q̇,   c = [Eᵀω⁻ × z q̇; Eᵀ (ω⁻×(ω⁻×r))]      (2.2) (2.19)
+                     I^A = I,   p^A = [ω×I_O ω; ω×(ω×h)] − w                        (2.23)
+    inwards          U = I^A S,   D = Sᵀ U + J,   u = τ − Sᵀ p^A              (4.6) (5.16)
                      I^a = I^A − U D⁻¹ Uᵀ,   p^a = p^A + I^a c + U D⁻¹ u
                      I^A + Xᵀ I^a X  and  p^A + Xᵀ p^a  of the body before     (4.5) (5.16)
     accelerations    a′ = X a + c,   q̈ = D⁻¹ (u − Uᵀ a′),   a = a′ + S q̈            (5.17)
 
-Vectors are angular before linear, about the origin of a body's frame: I^A, p^A = [n; f] and how a
-joint leaves I^a and p^a are in `articulated_inertia`; a is [spin; a].  E and r lead from the frame
-of the body before, whose angular velocity is ω⁻: E is the book's transposed.  f is the wrench from
-outside, h the mass times its centre, and J the armature; a slide has c = [0; ω⁻×(ω⁻×r) + 2 ω⁻×z q̇].
+Vectors are angular before linear, about the origin of a body's frame: p^A = [n; f], accelerations
+[ω̇; a].  E has the body's axes as columns and r is its origin, both in the frame of the body
+before; X = [[Eᵀ, 0], [−Eᵀ r×, Eᵀ]]; ω⁻ is that body's angular velocity.  w is the outside wrench, h
+the mass times its centre, J the armature.  A slide has c = [0; Eᵀ(ω⁻×(ω⁻×r)) + 2 Eᵀω⁻ × z q̇],
+(2.32) without its misprint.
 
-Numbers of equations are those of Rodriguez & Kreutz (1988), who have P for I^A, z for p^A, G for
-U/D, ε for u, a for c and λ for a.  As there, a is the acceleration of the body's point at the
-origin of its frame, not the book's spatial one, which is less by ω × v.  So v occurs nowhere, and
-c and p^A are not the book's v × S q̇ and v ×* I v − f.
+This is FD4 (5.14–5.17), from link 1 at the tip; body i is link n − i.  Numbers of equations are
+those of Rodriguez & Kreutz (1988), who have P for I^A, z for p^A, G for U/D, ε for u, a for c and λ
+for a.  As there, a is the acceleration of the point at the frame's origin; the book's is less by
+ω × v.  So v occurs nowhere.
 
 Bodies with a joint of one rate are seen in frames with modified Denavit–Hartenberg parameters, so
 that X is a screw about the joint's z axis and one about the x axis of the body before: turn by θ
 and slide by d along z, turn by β about x, slide by a along x (and by b along y where the common
 normal of two nearly parallel axes would be far away).  Other bodies, as the base, are seen in the
-user's frames; a screw that leads to one of them ends in axes of its own, which a constant rotation
-leads back from.  A joint of several rates is as many joints of one rate in a row, with nothing
-between them.
+user's frames, which a constant rotation leads to from a screw's axes.  A joint of several rates is
+as many of one rate in a row.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from fixman.kernels.compiler.lanes import above, integer, load, put, store, take
 from fixman.kernels.compiler.steps import step
 from fixman.kernels.rigid import articulated_inertia as inertia
 from fixman.kernels.rigid.articulated_inertia import Articulated
-from fixman.kernels.rigid.joints import ANGULAR, LINEAR, RATES, SLIDES, TURNS, WHERE, rotation
+from fixman.kernels.rigid.joints import ANGULAR, LINEAR, RATE_OF, RATES, SLIDES, TURNS, rotation
 
 EPS = 2.0**-52
 DONE, NOT_USABLE, WRONG_SIZE = -1, -2, -3
@@ -65,9 +65,9 @@ LINK = 19
 TURN, SHIFT, AXES, ORIGIN, ROTORS = 0, 9, 12, 21, 24
 FRAME = 30
 
-# Rows of `work`, in units.  A joint of one rate: c (2 and 3), the body's wrench (6) → a rate's
-# units, and d.  Others: E (9), r (3), c (6), wrench (6), and then the units of each rate: of U/D
-# all but what lies along the axis (5), u/D, D, J/D, (D − J)/D.
+# Rows of `work`, in units.  A joint of one rate: c (2 and 3), the body's wrench (6), which a rate's
+# units replace, and d.  Others: E (9), r (3), c (6), wrench (6), then the units of each rate: U/D
+# but for its part along the axis (5), u/D, D, J/D, (D − J)/D.
 DRIVE, PIVOT, ROTOR, SHARE, RATE = 5, 6, 7, 8, 9
 BIAS, WRENCH, SHIFTED, ROW = 0, 5, 14, 15
 WAY, CARRIED, PUSHED, SEVERAL = 9, 12, 18, 24
@@ -215,7 +215,7 @@ def loaded(table, fixed, loads, first, stride, row, work, like):
 @jit
 def three_of(states, first, stride, kind, half, zero):
     """The `ANGULAR` or `LINEAR` half of S θ̇ for rates, as `joints.turning` and `sliding`."""
-    x, y, z = WHERE[kind, half], WHERE[kind, half + 1], WHERE[kind, half + 2]
+    x, y, z = RATE_OF[kind, half], RATE_OF[kind, half + 1], RATE_OF[kind, half + 2]
     return (
         take(states, first + x, stride, zero) if x >= 0 else zero,
         take(states, first + y, stride, zero) if y >= 0 else zero,
@@ -274,7 +274,7 @@ def outwards(table, q, qd, loads, frame, work, zero):
                 moved = (zero, rate + rate, x)
             elif table[at + PITCH] != 0.0:
                 moved = (rate, 2.0 * table[at + PITCH] * rate, table[at + PITCH] * x)
-            w = single_outwards(table, at, moved, w, work, row, (i, m + i))
+            w = single_outwards(table, at, moved, w, work, row, (i, m + i))  # X, c, ω (2.19)
             row += WRENCH
         else:
             r = three_of(q, at_q, nq, kind, LINEAR, zero)
@@ -286,9 +286,10 @@ def outwards(table, q, qd, loads, frame, work, zero):
                 good = good and unit
             else:
                 R = about_z(load(work, i, zero), load(work, m + i, zero))
+            # X, c, ω (2.19)
             w = several_outwards(table, fixed, R, r, turning, sliding, w, work, row)
             row += PUSHED
-        put_bias_wrench(table, at, w, work, row)
+        put_bias_wrench(table, at, w, work, row)  # p^A (2.23)
         if loads.size > 3:
             first = 3 + 6 * (n * frame + i)
             total = total + loaded(table, fixed, loads, first, 6 * n, row, work, zero)
@@ -299,9 +300,9 @@ def outwards(table, q, qd, loads, frame, work, zero):
 
 
 @step
-def with_body(table, at, outer_bodies, work, row):
+def with_body(table, at, hung, work, row):
     """I^A and p^A of a body with what hangs on it; the traces of A and C too."""
-    A, B, C, n, f = outer_bodies
+    A, B, C, n, f = hung
     body = table[at + MASS], mat.constants(table, at + MOMENT)
     A, B, C = inertia.added(A, B, C, *body, mat.constants6(table, at + INERTIA))
     n, f = plus(n, mat.load3(work, row, n[0])), plus(f, mat.load3(work, row + 3, n[0]))
@@ -310,7 +311,7 @@ def with_body(table, at, outer_bodies, work, row):
 
 @step
 def put_rate(rate, work, at):
-    """Write U/D, but for the axis itself, u/D, D, J/D and (D − J)/D."""
+    """Write U/D but for its part along the axis, u/D, D, J/D and (D − J)/D."""
     g, h = rate.g, rate.h
     mat.store_all(work, at, (g[0], g[1], *h, rate.u, rate.D, rate.rotor, g[2]))
 
@@ -360,7 +361,7 @@ def single_inwards(table, n, i, body, work, row, zero):
 @step
 def screw_inwards(table, at, turns, sines, body, work, row):
     """Xᵀ I^a X and Xᵀ p^a of a joint of one rate, but for the way along y."""
-    like = body.n[0]
+    like = body.moment[0]
     body = inertia.turn(body, load(work, turns, like), load(work, sines, like))
     body = inertia.renamed(inertia.slide(body, load(work, row + SHIFTED, like)))
     body = inertia.turn(body, table[at + COS_X], table[at + SIN_X])
@@ -394,7 +395,7 @@ def free_half(body, tau, table, kind, half, least, work, fixed, units):
     diagonal = body.A[0], body.A[3], body.A[5]
     for k in range(3):
         body = inertia.renamed(body)
-        j = WHERE[kind, half + k]
+        j = RATE_OF[kind, half + k]
         if j >= 0:
             J = table[fixed + ROTORS + j]
             body, rate = inertia.freed(body, tau[k], J)
@@ -464,12 +465,13 @@ def inwards(table, tau, frame, work, zero):
         square, good, found = zero, True, True
         if single:
             torque, felt = take(tau, at_v, nv, zero), least_C if TURNS[kind] == 0 else least
+            # U, D, u (4.6) (5.16); I^a, p^a
             body, good = free_single(body, torque, table, at, kind, felt, work, row)
-            if i > 0:
+            if i > 0:  # Xᵀ I^a X, Xᵀ p^a (4.5) (5.16)
                 body, square = single_inwards(table, n, i, body, work, row, zero)
         elif TURNS[kind] == 3 and SLIDES[kind] == 0 and table[at + ARMATURE] == 0.0:
             moment = three_of(tau, at_v, nv, kind, ANGULAR, zero)
-            body, square, good = free_ball(body, moment, least, work, row)
+            body, square, good = free_ball(body, moment, least, work, row)  # the same
         else:
             units, moment = row + SEVERAL, three_of(tau, at_v, nv, kind, ANGULAR, zero)
             if SLIDES[kind] > 0:
@@ -480,7 +482,7 @@ def inwards(table, tau, frame, work, zero):
                 )
                 body = inertia.mirrored(body)
             body, found = free_half(body, moment, table, kind, ANGULAR, least, work, fixed, units)
-            if i > 0:
+            if i > 0:  # Xᵀ I^a X, Xᵀ p^a (4.5) (5.16)
                 body, square = several_inwards(body, work, row)
         if not (good and found):
             # Numbers of this size cancelled, or they overflowed.
@@ -543,7 +545,7 @@ def renamed_back(spin, a):
 def half_moves(spin, a, kind, half, units, work, qdd, first, stride):
     """Motion with that of turns (`ANGULAR`), or of slides (`LINEAR`) if both are swapped."""
     for k in range(2, -1, -1):
-        j = WHERE[kind, half + k]
+        j = RATE_OF[kind, half + k]
         if j >= 0:
             spin, a, acceleration = moves_freely(spin, a, units + RATE * j, work)
             put(qdd, first + j, stride, acceleration)
@@ -571,16 +573,17 @@ def accelerations(table, qd, loads, frame, work, qdd, zero):
                 a = (a[0] - y * spin[2], a[1], a[2] + y * spin[0])
             spin, a = single_carried(table, at, i, m + i, spin, a, row, work)  # a′
             if TURNS[kind] == 0:
-                a, spin, acceleration = moves_freely(a, spin, row + WRENCH, work)
+                a, spin, acceleration = moves_freely(a, spin, row + WRENCH, work)  # q̈, a (5.17)
             else:
                 a = (a[0], a[1], a[2] - pitch * spin[2])
-                spin, a, acceleration = moves_freely(spin, a, row + WRENCH, work)
+                spin, a, acceleration = moves_freely(spin, a, row + WRENCH, work)  # q̈, a (5.17)
                 a = (a[0], a[1], a[2] + pitch * spin[2])
             put(qdd, first, nv, acceleration)
             total = total + 0.0 * acceleration
         else:
             spin, a = several_carried(spin, a, work, row)  # a′
             units = row + SEVERAL
+            # q̈, a (5.17)
             spin, a = half_moves(spin, a, kind, ANGULAR, units, work, qdd, first, nv)
             if SLIDES[kind] > 0:
                 a, spin = half_moves(a, spin, kind, LINEAR, units, work, qdd, first, nv)

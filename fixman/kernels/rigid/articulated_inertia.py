@@ -1,11 +1,11 @@
-"""An articulated inertia and its bias force, and what joints do to them: one copy for all sweeps.
+"""An articulated inertia and its bias force, and what joints do to them.
 
     I^A = [[A, B], [Bᵀ, C]],   p^A = [n; f],   U = I^A s,   D = sᵀ U + J,   u = τ − sᵀ p^A
     I^a = I^A − U D⁻¹ Uᵀ,   p^a = p^A + U D⁻¹ u                              `freed` of s
 
 as in Featherstone (2008, table 7.1), whose I, H and M are A, B and C.  Rodriguez & Kreutz (1988)
-have P for I^A, z for p^A, G for U/D (5.12), ε for u (4.13); I^a is their (1 − G H) P.  J is the
-armature of the rate, which the book has not.
+have P for I^A, z for p^A, G for U/D (5.12), ε for u (5.16); I^a is their (1 − G H) P.  J is the
+armature of the rate.
 
 Angular rows come first.  A and C are xx, xy, xz, yy, yz, zz, B is nine elements by rows: tuples
 stay in registers, which small arrays do not.  Elements are floats or eight states in lanes.
@@ -22,13 +22,13 @@ from fixman.kernels import jit
 from fixman.kernels.algebra import triples as mat
 from fixman.kernels.algebra.vectors import fused_dot
 from fixman.kernels.compiler.steps import step
-from fixman.kernels.rigid.joints import AXES
+from fixman.kernels.rigid.joints import DIRECTION
 
 UPPER = (0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2)  # elements of a symmetric matrix
 NOTHING = (0.0,) * 6, (0.0,) * 9, (0.0,) * 6  # the inertia (A, B, C) of no body
 
-# Where less than this is left of the diagonal element that a pivot came from, it is mostly
-# rounding: EPS over it is the relative error of what is divided by the pivot.
+# A pivot smaller than this share of its diagonal element is mostly rounding: EPS over it is the
+# relative error of what is divided by the pivot.
 LOST = 1e-11
 # Where a pivot's inverse is multiplied back: below this θ̈ can lose its eighth digit.
 LOST_INVERSE = 1e-7
@@ -40,8 +40,8 @@ class Articulated(NamedTuple):
     A: Any
     B: Any
     C: Any
-    n: Any
-    f: Any
+    moment: Any
+    force: Any
 
 
 class Rate(NamedTuple):
@@ -83,8 +83,7 @@ def carried(R, s, A, B, C):
 def felt(A, B, C, twist):
     """Absolute values of all that adds up to [a; b]ᵀ (A, B, C) [a; b] for a twist.
 
-    A pivot is compared with those of the inertia before the last joint was taken out of it, to
-    tell how many of its digits are left.
+    Those of the inertia before the last joint was freed tell how many digits a pivot has left.
     """
     a, b = twist
     a, b, A, B, C = (tuple(abs(x) for x in y) for y in (a, b, mat.full(A), B, mat.full(C)))
@@ -94,14 +93,14 @@ def felt(A, B, C, twist):
 
 @step
 def turn_wrench(n, f, c, s):
-    """[n; f] in axes from which these follow by a turn about z."""
+    """[n; f] in the axes before the turn (c, s) about z."""
     n = (c * n[0] - s * n[1], s * n[0] + c * n[1], n[2])
     return n, (c * f[0] - s * f[1], s * f[0] + c * f[1], f[2])
 
 
 @step
 def slide_wrench(n, f, d):
-    """[n; f] about a point from which this one lies d along z."""
+    """[n; f] about the point before the slide d along z."""
     return (n[0] - d * f[1], n[1] + d * f[0], n[2]), f
 
 
@@ -113,7 +112,7 @@ def turn_symmetric(S, c, s):
 
 @step
 def turn(body, c, s):
-    """I^A and p^A in axes from which these follow by a turn about z."""
+    """I^A and p^A in the axes before the turn (c, s) about z."""
     A, B, C, n, f = body
     w = s * (B[0] - B[4]) + c * (B[1] + B[3])
     B = (
@@ -127,7 +126,7 @@ def turn(body, c, s):
 
 @step
 def slide(body, d):
-    """I^A and p^A about a point from which this one lies d along z."""
+    """I^A and p^A about the point before the slide d along z."""
     A, B, C, n, f = body
     new = (
         B[0] - d * C[1], B[1] - d * C[3], B[2] - d * C[4],
@@ -162,8 +161,8 @@ def less(A, B, C, g, h, x, y):
 def freed(body, tau, J):
     """I^a and p^a of a turn about z, s = z, with a rotor of inertia J; and its `Rate`.
 
-    Row and column of the axis become J/D times what they were, and n_z that much of what it was,
-    the rest the torque's.  Nothing is subtracted for any of it: where J is 0 they are 0.
+    Row and column of the axis become J/D times what they were, n_z J/D n_z + (U/D)_z τ: nothing is
+    subtracted.
     """
     A, B, C, n, f = body
     x, y = (A[2], A[4], A[5]), (B[6], B[7], B[8])  # U = [x; y]
@@ -222,7 +221,7 @@ def sheared(body, pitch):
 @jit
 def free_rate(kind, pitch, j, body, tau, J):
     """Free rate j of a joint, whatever its axis is; ``g`` and ``h`` are in the body's axes."""
-    k = AXES[kind, j]
+    k = DIRECTION[kind, j]
     if k == 2 and pitch == 0.0:  # the general case says the same, later
         return freed(body, tau, J)
     body = mirrored(body) if k >= 3 else sheared(body, pitch)

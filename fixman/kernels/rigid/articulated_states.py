@@ -15,7 +15,7 @@ from fixman.kernels.compiler.internals import types
 from fixman.kernels.compiler.lanes import LANES, eight
 from fixman.kernels.rigid import articulated_body as bodies
 from fixman.kernels.rigid.articulated_body import DONE, NOT_USABLE, PIVOT, RATE, WRONG_SIZE, sizes
-from fixman.kernels.rigid.joints import AXES, RATES
+from fixman.kernels.rigid.joints import DIRECTION, RATES
 
 
 @jit
@@ -108,13 +108,13 @@ def pivots(table, q, starts, out):
 
 @jit
 def factor_entry(kind, j, k, units, work):
-    """L_jk of D_i = L D Lᵀ: what U_k/D_k has along the axis of rate j > k, and 1 of j = k.
+    """L_jk of D_i = L D Lᵀ: component of U_k/D_k along the axis of rate j > k; 1 for j = k.
 
     It is found by the names x, y, z that the axes had when rate k was freed, about z.
     """
     if j == k:
         return 1.0
-    at, axis, other = units + RATE * k, AXES[kind, k], AXES[kind, j]
+    at, axis, other = units + RATE * k, DIRECTION[kind, k], DIRECTION[kind, j]
     name = (other - axis - 1) % 3  # 0 and 1 are the x and y of then, 2 is its z
     return work[at + (name if other // 3 == axis // 3 else 2 + name)]
 

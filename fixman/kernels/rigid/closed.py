@@ -1,23 +1,26 @@
 """Closed chains of rigid bodies: chains cut open, under the wrenches that close them.
 
-    θ̈ = θ̈_free + ℳ⁻¹ Aᵀ f,     Λ⁻¹ f = −(A θ̈_free + Ȧ θ̇),     Λ⁻¹ = A ℳ⁻¹ Aᵀ       (1) (2) (3)
+    θ̈ = θ̈_free + ℳ⁻¹ Aᵀ f                                                                  (1)
+    Λ⁻¹ f = −(A θ̈_free + Ȧ θ̇)                                                              (2)
+    Λ⁻¹ = A ℳ⁻¹ Aᵀ                                                                         (3)
 
-A row of A holds one direction of the relative motion of two bodies, so that a column of Aᵀ has
-the joint forces of a unit wrench on one of them and of the opposite one on the other.  By (4.16) of
-Rodriguez and Kreutz (1988) a sweep from the tip to the base makes innovations ε = (1 − H Ψ L) Aᵀ of
-them, with the gains U/D that the sweep over the articulated inertias has left, and
+A row of A is one direction of the relative motion of two bodies: a column of Aᵀ is the joint forces
+of a unit wrench on one of them and of the opposite one on the other.  By (4.16) of Rodriguez and
+Kreutz (1988) innovations ε = (1 − H Ψ L) Aᵀ give
 
     Λ⁻¹ = εᵀ D⁻¹ ε                                                                         (4)
     A θ̈_free + Ȧ θ̇ = εᵀ D⁻¹ u + Σ_i z_iᵀ c_i − f_0·g + S·δ                                 (5)
     u ← u + ε f                                                                            (6)
 
-with z_i what body i hands on of its wrench, f_0 the force that gets to the base, c_i the bias
-acceleration of joint i, g gravity, and δ what no column tells: centripetal and Coriolis terms of
-the ends, and −g of an end on the base (`ends.relative`).  So no sweep goes outwards but the last
-one, of (1).  Lanes are eight columns here, not states.
+They come from the tip by the adjoint of (5.17), with w_i the unit wrench on body i and U/D left by
+the articulated inertias: z′_i = w_i + Xᵀ z_{i+1},  ε_i = S_iᵀ z′_i,  z_i = z′_i − (U/D)_i ε_i.
+z_i is the wrench that body i hands on, f_0 the force that reaches the base, c_i the bias
+acceleration of joint i, g gravity.  δ are the terms without a column: centripetal and Coriolis ones
+of the ends, and −g of an end on the base (`ends.relative`).  Only (1) needs a sweep outwards.
+Lanes are eight columns here, not states.
 
-For each end on a chain there is a column more, a wrench in no direction in particular.  It tells
-how freely the body moves, so that a small Λ⁻¹ is not taken for one that is lost.
+Each end on a chain has one more column, a wrench in a general direction: how freely the body moves
+is the unit that tells a small Λ⁻¹ from a lost one.
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ from fixman.kernels.rigid import articulated_inertia as inertia
 from fixman.kernels.rigid import ends
 from fixman.kernels.rigid.articulated_body import DONE, NOT_USABLE, record, sizes
 from fixman.kernels.rigid.ends import Room, clear, cut, of_chain
-from fixman.kernels.rigid.joints import ANGULAR, LINEAR, RATES, SLIDES, TURNS, WHERE
+from fixman.kernels.rigid.joints import ANGULAR, LINEAR, RATE_OF, RATES, SLIDES, TURNS
 
 # Why a state has no answer, besides those of `articulated_body`; a frame without one is
 # REASONS · frame − the reason.
@@ -46,7 +49,7 @@ REASONS = 8
 ) = range(8)  # fmt: skip
 # An eigenvalue of the scaled Λ⁻¹ that is above this for certain is not lost.
 CERTAIN = 1e-9
-# The wrench in no direction in particular.
+# The wrench in a general direction.
 FORCE, MOMENT, NONE = (0.9, 1.1, -0.8), (1.2, -0.7, 1.0), (0.0, 0.0, 0.0)
 
 
@@ -74,12 +77,12 @@ def put_wrenches(table, columns, first, end, room):
 
 
 @step
-def innovation(n, f, pull, work, at):
+def innovation(n, f, relative, work, at):
     """ε of a rate that turns about z, what the body hands on, and the rate's part of (5)."""
     ux, uy, vx, vy, vz, drive = load6(work, at, 0.0)
-    ε = n[2]
-    n = n[0] - ux * ε, n[1] - uy * ε, work[at + bodies.ROTOR] * ε
-    return n, (f[0] - vx * ε, f[1] - vy * ε, f[2] - vz * ε), pull + drive * ε, ε
+    ε = n[2]  # Sᵀ z′
+    n = n[0] - ux * ε, n[1] - uy * ε, work[at + bodies.ROTOR] * ε  # z = z′ − (U/D) ε
+    return n, (f[0] - vx * ε, f[1] - vy * ε, f[2] - vz * ε), relative + drive * ε, ε
 
 
 @step
@@ -100,26 +103,26 @@ def bias_felt(n, f, work, row):
 
 
 @step
-def several_inwards(work, row, n, f, pull):
+def several_inwards(work, row, n, f, relative):
     """z_iᵀ c_i of a joint of several rates, and wrenches on the body before."""
     E, r = load9(work, row, 0.0), constants(work, row + bodies.WAY)
     c = load6(work, row + bodies.CARRIED, 0.0)
-    pull = pull + (fused_dot(c[:3], n) + fused_dot(c[3:], f))
+    relative = relative + (fused_dot(c[:3], n) + fused_dot(c[3:], f))
     f = times(E, f)
-    return plus(times(E, n), fused_cross(r, f)), f, pull
+    return plus(times(E, n), fused_cross(r, f)), f, relative
 
 
 @plain
-def through_half(n, f, pull, kind, half, units, to, work, E):
+def through_half(n, f, relative, kind, half, units, to, work, E):
     """Through the turns (`ANGULAR`) of a joint of several rates, or its slides as turns."""
     for k in range(3):
         n, f = inertia.renamed_wrench(n, f)
-        j = WHERE[kind, half + k]
+        j = RATE_OF[kind, half + k]
         if j >= 0:
             at = units + bodies.RATE * j
-            n, f, pull, ε = innovation(n, f, pull, work, at)
+            n, f, relative, ε = innovation(n, f, relative, work, at)
             store(E, to + j, ε * (1.0 / math.sqrt(work[at + bodies.PIVOT])))
-    return n, f, pull
+    return n, f, relative
 
 
 @plain
@@ -128,7 +131,7 @@ def columns_inwards(table, own, on, columns, first, room, work, E):
     n_bodies, _, _, _ = sizes(own, own.size)
     m, left = bodies.angles(n_bodies), on.size
     zero = eight(0.0)
-    n, f, pull = (zero, zero, zero), (zero, zero, zero), zero
+    n, f, relative = (zero, zero, zero), (zero, zero, zero), zero
     for i in range(columns[first, 1], -1, -1):
         while left > 0 and table.bodies[on[left - 1]] >= i:
             left -= 1
@@ -140,13 +143,13 @@ def columns_inwards(table, own, on, columns, first, room, work, E):
         if RATES[kind] == 1:
             units, pitch = row + bodies.WRENCH, own[at + bodies.PITCH]
             if TURNS[kind] == 0:
-                f, n, pull, ε = innovation(f, n, pull, work, units)
+                f, n, relative, ε = innovation(f, n, relative, work, units)
             else:
                 n, f = inertia.sheared_wrench(n, f, pitch)
-                n, f, pull, ε = innovation(n, f, pull, work, units)
+                n, f, relative, ε = innovation(n, f, relative, work, units)
                 n, f = inertia.sheared_wrench(n, f, -pitch)
             store(E, to, ε * (1.0 / math.sqrt(work[units + bodies.PIVOT])))
-            pull = pull + bias_felt(n, f, work, row)
+            relative = relative + bias_felt(n, f, work, row)  # z_iᵀ c_i (5)
             n, f = screw_inwards(own, at, work[i], work[m + i], work[row + bodies.SHIFTED], n, f)
             if bodies.on_user_axes(own, n_bodies, i):
                 R = matrix(own, fixed + bodies.AXES)
@@ -154,17 +157,17 @@ def columns_inwards(table, own, on, columns, first, room, work, E):
         else:
             units = row + bodies.SEVERAL
             if SLIDES[kind] > 0:
-                f, n, pull = through_half(f, n, pull, kind, LINEAR, units, to, work, E)
-            n, f, pull = through_half(n, f, pull, kind, ANGULAR, units, to, work, E)
-            n, f, pull = several_inwards(work, row, n, f, pull)
-    return f, pull
+                f, n, relative = through_half(f, n, relative, kind, LINEAR, units, to, work, E)
+            n, f, relative = through_half(n, f, relative, kind, ANGULAR, units, to, work, E)
+            n, f, relative = several_inwards(work, row, n, f, relative)
+    return f, relative
 
 
 # --- Λ⁻¹ (4), A θ̈_free + Ȧ θ̇ (5), f (2) and u (6) ------------------------------------------------
 
 
 @step
-def gathered(sums, E, i, y):
+def add_products(sums, E, i, y):
     """Add products of eight innovations of a rate with eight others."""
     return tuple(sums[k] + E[LANES * i + k] * y for k in range(LANES))
 
@@ -175,27 +178,27 @@ def products_of(E, other, rates, out):
     zero = eight(0.0)
     sums = (zero, zero, zero, zero, zero, zero, zero, zero)
     for i in range(rates):
-        sums = gathered(sums, E, i, load(other, i, zero))
+        sums = add_products(sums, E, i, load(other, i, zero))
     store_all(out, 0, sums)
 
 
 @plain
 def scatter(columns, first, other, room):
-    """Add products of columns to Λ⁻¹, its lower half; those of what is asked are answers."""
+    """Add products of columns to the lower half of Λ⁻¹; those of an end are its mobility."""
     held = room.gap.size
     for j in range(min(LANES, columns.shape[0] - first)):
         r = columns[first + j, 0]
         for k in range(min(LANES, columns.shape[0] - other)):
             c, value = columns[other + k, 0], room.products[LANES * j + k]
             if r == c and r >= held:
-                room.asked[r - held] = value
+                room.mobility[r - held] = value
             elif r < held and c < held and (first != other or k <= j):
                 room.inverse[held * max(r, c) + min(r, c)] += value  # (4)
 
 
 @plain
 def lock(own, work):
-    """Let joints be locked, of inertia one: innovations are then columns of Aᵀ, and Λ⁻¹ = A Aᵀ."""
+    """Lock the joints, with inertia one: innovations are then columns of Aᵀ, and Λ⁻¹ = A Aᵀ."""
     n, _, _, _ = sizes(own, own.size)
     for i in range(n):
         kind, _, _, row = record(own, n, i)
@@ -206,10 +209,10 @@ def lock(own, work):
 
 
 @inlined
-def respond(table, tau, loads, locked, room):
+def relative_response(table, tau, loads, locked, room):
     """Λ⁻¹ and A θ̈_free + Ȧ θ̇ by the articulated bodies of all chains; DONE or why not."""
     clear(room.inverse)
-    clear(room.asked)  # of ends on the base nothing is asked
+    clear(room.mobility)  # 0 of ends on the base
     for c in range(table.chains.shape[0]):
         chain = table.chains[c]
         own, work = of_chain(table, room, chain)
@@ -224,11 +227,11 @@ def respond(table, tau, loads, locked, room):
         length = LANES * chain[ends.RATES_OF]
         for first in range(0, columns.shape[0], LANES):
             mine = part(E, first // LANES * length, length, 0.0)
-            f, pull = columns_inwards(table, own, on, columns, first, room, work, mine)
-            pull = pull + fused_dot(ends.rising(loads, 0.0), f)
+            f, relative = columns_inwards(table, own, on, columns, first, room, work, mine)
+            relative = relative + fused_dot(ends.rising(loads, 0.0), f)  # −f_0·g (5)
             for k in range(min(LANES, columns.shape[0] - first)):
                 if columns[first + k, 0] < room.gap.size:
-                    room.pull[columns[first + k, 0]] += lane(pull, k)  # (5)
+                    room.open_acceleration[columns[first + k, 0]] += lane(relative, k)  # (5)
             _, _, rates, _ = record(own, n, columns[first, 1] + 1)
             for other in range(0, first + 1, LANES):
                 theirs = part(E, other // LANES * length, length, 0.0)
@@ -241,7 +244,7 @@ def respond(table, tau, loads, locked, room):
 def put_scales(table, room):
     """Units of the rows, by how freely the ends move."""
     for k in range(table.closures.shape[0]):
-        free = math.sqrt(room.asked[2 * k] + room.asked[2 * k + 1])
+        free = math.sqrt(room.mobility[2 * k] + room.mobility[2 * k + 1])
         for row in range(table.closures[k, 1], table.closures[k, 2]):
             scale = free / table.ends[2 * k, 12] if table.turns[row] else free
             room.scale[row] = 1.0 / scale if scale > 0.0 else 1.0
@@ -249,10 +252,7 @@ def put_scales(table, room):
 
 @plain
 def factor_scaled(room, certain):
-    """Inverse of Cholesky's factor of the scaled Λ⁻¹.
-
-    Whether its smallest eigenvalue is above ``certain``, of which 1 / tr Λ is a bound.
-    """
+    """Invert Cholesky's factor of the scaled Λ⁻¹; whether eigenvalues ≥ 1/tr Λ > ``certain``."""
     held, L = room.gap.size, room.factor
     trace = 0.0
     for i in range(held):
@@ -278,7 +278,7 @@ def factor_scaled(room, certain):
 
 
 @plain
-def multiply(room, x):
+def multipliers(room, x):
     """f = −Λ x, (2)."""
     held, L, f = room.gap.size, room.factor, room.f
     clear(f)
@@ -317,7 +317,9 @@ def push(E, i, f, work, at):
     pushed = load(E, i, f) * f
     y = [lane(pushed, k) for k in range(LANES)]
     total = ((y[0] + y[1]) + (y[2] + y[3])) + ((y[4] + y[5]) + (y[6] + y[7]))
-    work[at + bodies.DRIVE] = work[at + bodies.DRIVE] + total / root(work[at + bodies.PIVOT])
+    work[at + bodies.DRIVE] = work[at + bodies.DRIVE] + total / root(
+        work[at + bodies.PIVOT]
+    )  # (6): u/D += ε f/D
 
 
 @plain
@@ -351,7 +353,7 @@ def loads_of(loads, chain, many):
 
 
 @inlined
-def look(table, state, moving, shorter, room):
+def compare(table, state, moving, shorter, room):
     """Compare the ends, at rates of their own; ``moving`` are those of the dynamics.
 
     Returns the speed of the fastest body, or −1 where coordinates cannot be used.
@@ -406,7 +408,7 @@ def answer(table, state, limits, task, room, qdd, out):
     _, qd, tau, loads = state
     held = room.gap.size
     moving = qd if task == MOTION else tau  # no rates, where those given are of gaps alone
-    fastest = look(table, state, moving, shorter, room)
+    fastest = compare(table, state, moving, shorter, room)
     if fastest < 0.0:
         return NOT_USABLE
     if task == GAPS:
@@ -415,11 +417,11 @@ def answer(table, state, limits, task, room, qdd, out):
         return DONE
     if task == MOTION and not largest(table, room.gap, shorter) <= limit:
         return OPEN
-    code = respond(table, tau, loads, task == DETERMINANT_OF_ROWS, room)  # (4) and (5)
+    code = relative_response(table, tau, loads, task == DETERMINANT_OF_ROWS, room)  # (4) and (5)
     if code != DONE:
         return code
     if task == MOTION:
-        gain = math.sqrt(largest(table, room.pull, shorter))
+        gain = math.sqrt(largest(table, room.open_acceleration, shorter))
         if not gain < math.inf:
             return NOT_USABLE
         if not largest(table, room.rate, shorter) <= limit * (fastest + gain):
@@ -443,12 +445,15 @@ def answer(table, state, limits, task, room, qdd, out):
         for pushed in range(held):
             for row in range(held):
                 room.gap[row] = 1.0 if row == pushed else 0.0
-            multiply(room, room.gap)
+            multipliers(room, room.gap)
             to = part(out, pushed * nv, nv, 0.0)
             good = closed_rates(table, moving, loads, room, to) and good
         return DONE if good else NOT_USABLE
     # (2)
-    multiply(room, room.pull if task == MOTION else room.gap if task == CLOSE_GAP else room.rate)
+    multipliers(
+        room,
+        room.open_acceleration if task == MOTION else room.gap if task == CLOSE_GAP else room.rate,
+    )
     closing_wrenches(table, room, out)
     good = closed_rates(table, moving, loads, room, qdd)  # (6) and (1)
     for k in range(out.size):
@@ -469,7 +474,8 @@ def states(table, q, qd, tau, loads, limits, task, memory, qdd, out):
         GAPS                     gaps and their rates
         COMPLIANCE               Λ⁻¹, and units of its rows by how freely ends move
         PULLS                    rates ℳ⁻¹ Aᵀ f (held, nv) that span those of all f
-        DETERMINANT              ln det Λ⁻¹ and ln det ℳ, and of the last one ln det A Aᵀ and 0
+        DETERMINANT              ln det Λ⁻¹ and ln det ℳ
+        DETERMINANT_OF_ROWS      ln det A Aᵀ and 0
     """
     frames, nv = qdd.shape
     nq, every = q.size // max(frames, 1), loads.size // max(frames, 1) if loads.size > 3 else 0

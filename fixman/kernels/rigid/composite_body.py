@@ -2,7 +2,7 @@
 
 ``kinds`` and ``links`` as in `links`.  Bodies i, i + 1, … rigidly joined have mass m, mass centre c
 and inertia I about it, all in body i's frame: row i of ``M (n, 13)``.  Adding two such bodies adds
-positive terms only, which adding inertias about a common origin would not.
+positive terms only.
 """
 
 from __future__ import annotations

@@ -2,9 +2,11 @@
 
 A row holds a direction S, fixed in body a, of the motion of body b as seen from a, at b's point p:
 
-    A θ̇ = S · v     or S · ω,          v, ω: of b less of a
-    Ȧ θ̇ = S · (dv − 2 ω_a × v)     or S · (dω − ω_a × ω),     dv, dω: their rates for θ̈ = 0
+    A θ̇ = S · v     or S · ω
+    Ȧ θ̇ = S · (dv − 2 ω_a × v)     or S · (dω − ω_a × ω)
 
+v, ω: velocity of p on b and angular velocity of b, less those of a at p; dv, dω: the same of
+accelerations at θ̈ = 0.  S turns with a, and the point of a at p changes: hence 2 ω_a × v.
 Frames of bodies are those of the articulated body.
 """
 
@@ -65,12 +67,12 @@ class Room(NamedTuple):
     S: Any  # 3 of each row: its direction in the base
     gap: Any  # (held,)
     rate: Any  # (held,) A θ̇
-    pull: Any  # (held,) A θ̈_free + Ȧ θ̇
+    open_acceleration: Any  # (held,) A θ̈_free + Ȧ θ̇
     f: Any  # (held,)
     scale: Any  # (held,)
     inverse: Any  # Λ⁻¹ by rows, of which the lower half is looked at
     factor: Any  # L⁻¹, lower half, of s Λ⁻¹ s = L Lᵀ with s = diag(scale): Λ = s L⁻ᵀ L⁻¹ s
-    asked: Any  # (ends,) how freely the body of an end moves
+    mobility: Any  # (ends,) εᵀ D⁻¹ ε of a wrench in a general direction on the body of an end
 
 
 @step
@@ -214,7 +216,7 @@ def compare_ends(table, room):
             store_all(room.S, 3 * row, S)
             gap, rate, change = (turned, ω, dω) if table.turns[row] else (r, v, dv)
             room.gap[row], room.rate[row] = fused_dot(e, gap), fused_dot(S, rate)
-            room.pull[row] = fused_dot(S, change)
+            room.open_acceleration[row] = fused_dot(S, change)
 
 
 @plain
@@ -252,7 +254,7 @@ def turned_by(turns, Q, R):
     angle = math.atan2(sine, fused_dot(e, now))
     if sine > 0.0:
         return scaled(angle / sine, normal)
-    # About which normal an axis was turned by half a turn nothing says.
+    # After half a turn the normal is undetermined: any will do.
     other = (turns + 2) % 3
     return (
         angle if other == 0 else 0.0, angle if other == 1 else 0.0, angle if other == 2 else 0.0,

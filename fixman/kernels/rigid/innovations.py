@@ -1,13 +1,13 @@
 """What the innovations factorization tells of a serial chain, without torques and loads.
 
     ℳ = (1 + H Φ L) D (1 + H Φ L)ᵀ,    ℳ⁻¹ = (1 − H Ψ L)ᵀ D⁻¹ (1 − H Ψ L)           (4.11) (4.16)
-    Ω = ψᵀ Hᵀ D⁻¹ H ψ = J ℳ⁻¹ Jᵀ                                                           (5.4)
+    Ω = φᵀ Hᵀ ℳ⁻¹ H φ = ψᵀ Hᵀ D⁻¹ H ψ                                               (4.16) (5.4)
+    J ℳ⁻¹ Jᵀ = Bᵀ Ω B                                                                     (3.13)
 
-Numbers are those of Rodriguez and Kreutz (1988).  With L_i = ((1 − G H)ᵀ of joint i) X_i, which
-carries the twist of body i − 1 to body i (their ψᵀ), the blocks of Ω on the diagonal and of j < i
-are
+Numbers are those of Rodriguez and Kreutz (1988).  With ψ_iᵀ = ((1 − G H)ᵀ of joint i) X_i, which
+carries the twist of body i − 1 to body i, the blocks of Ω on the diagonal and of j < i are
 
-    Ω_ii = L_i Ω_{i−1,i−1} L_iᵀ + Hᵀ D⁻¹ H,     Ω_ij = L_i ⋯ L_{j+1} Ω_jj.
+    Ω_ii = ψ_iᵀ Ω_{i−1,i−1} ψ_i + Hᵀ D⁻¹ H,     Ω_ij = ψ_iᵀ ⋯ ψ_{j+1}ᵀ Ω_jj.
 
 Arguments and what kernels return are those of `spatial_operators`.
 """
@@ -104,7 +104,7 @@ def thermal_frames(kinds, links, q, out):
     return -1
 
 
-# --- Ω, eq. 5.4 -----------------------------------------------------------------------------------
+# --- Ω, Bᵀ Ω B ------------------------------------------------------------------------------------
 
 
 @step
@@ -187,7 +187,7 @@ def compliance_frames(kinds, links, q, bodies, points, out):
     for i in range(n):
         nv += RATES[kinds[i]]
     room = room_for(n, nv, 0, 0)
-    Z = np.empty((6, 12))  # Ω_ii, and from the first body on the product of L since the last one
+    Z = np.empty((6, 12))  # Ω_ii, and from the first body on the product of ψᵀ since the last one
     marks = np.empty((m, 12))
     for frame in range(q.shape[0]):
         body = factored(q[frame], kinds, links, room)
@@ -235,10 +235,10 @@ def axial(K):
 
 
 @step
-def gradient(Z, left, i):
-    """tr(Ω P⁺ p×) for the six twists p, as a wrench [n; f] that works with them."""
-    A, C = (mat.full(tuple(left[i, at + k] for k in range(6))) for at in (0, 15))
-    B = nine(left, i, 6)
+def gradient(Z, P_plus, i):
+    """tr(X Ω Xᵀ P⁺ p×) for the six twists p, as a wrench [n; f]."""
+    A, C = (mat.full(tuple(P_plus[i, at + k] for k in range(6))) for at in (0, 15))
+    B = nine(P_plus, i, 6)
     turning, both, sliding = square(Z, 0, 0), square(Z, 0, 3), square(Z, 3, 3)
     n = plus(
         axial(mat.summed(mat.product(turning, A), mat.product(both, mat.transposed(B)))),
@@ -268,7 +268,7 @@ def gradient_frames(kinds, links, q, out):
         for i in range(n):
             kind, pitch = kinds[i], links[i, PITCH]
             seen_from(room.X, i, Z, 6)
-            moment, force = gradient(Z, room.left, i)
+            moment, force = gradient(Z, room.P_plus, i)
             move_freely(kind, pitch, at, room.G, room.D, Z, 6)
             for j in range(RATES[kind]):
                 out[frame, at + j] = component(kind, pitch, j, moment, force)

@@ -1,9 +1,9 @@
 """Joints, one record each, and all that depends on the kind of a joint.
 
-The motion of a joint's body by its rates is S θ̇, and S does not change in the axes of that body
-(Featherstone 2008, section 3.5: then no derivative of S is needed).  Such joints are the connected
-groups of rigid motions, and differ in what their bodies slide along and turn about; so a joint is a
-line of `JOINTS`, and the tables, checks, messages and file types of the package follow from it:
+S is constant in the axes of the moving body exactly where the joint's motions are a connected Lie
+subgroup of SE(3); then no derivative of S is needed (Featherstone 2008, section 3.5).  These groups
+differ in what they slide along and turn about; so a joint is a line of `JOINTS`, and the tables,
+checks, messages and file types of the package follow from it:
 
     coordinates   place of the body's frame along ``slides``, in the axes of the joint's frame;
                   then the angle about z, or a quaternion (x, y, z, w)
@@ -11,8 +11,8 @@ line of `JOINTS`, and the tables, checks, messages and file types of the package
     S             unit twists in that order, [ω; v] with the angular part first; a joint with a
                   pitch has [z; pitch z]
 
-A group asks that turns do not lead out of what is slid along: with turns about z that is nothing,
-z, x and y, or all; with turns about all axes it is nothing or all.
+In a group turns do not lead out of what is slid along: nothing, z, x and y, or all with turns about
+z; nothing or all with turns about all axes.
 
 ``kind`` is a joint's place in `JOINTS`, ``pitch`` that of a helical one and 0 for all others; its
 coordinates begin at ``q[at]``, its rates at ``v[to]``.
@@ -64,14 +64,14 @@ PITCHED = np.array([joint.pitch for joint in JOINTS])
 # Whether rates are the derivatives of coordinates.
 FLAT = (TURNS == 0) | (RATES == 1)
 # The direction of each rate among ωx, ωy, ωz, vx, vy, vz, and the rate of each direction or −1.
-AXES = np.zeros((len(JOINTS), 6), dtype=np.int64)
-WHERE = np.full((len(JOINTS), 6), -1)
+DIRECTION = np.zeros((len(JOINTS), 6), dtype=np.int64)
+RATE_OF = np.full((len(JOINTS), 6), -1)
 for _kind, _joint in enumerate(JOINTS):
     _axes = [3 + "xyz".index(x) for x in _joint.slides] + ["xyz".index(x) for x in _joint.turns]
-    AXES[_kind, : len(_axes)] = _axes
-    WHERE[_kind, _axes] = np.arange(len(_axes))
+    DIRECTION[_kind, : len(_axes)] = _axes
+    RATE_OF[_kind, _axes] = np.arange(len(_axes))
 
-ANGULAR, LINEAR = 0, 3  # where the halves of a twist [ω; v] begin in `WHERE`
+ANGULAR, LINEAR = 0, 3  # where the halves of a twist [ω; v] begin in `RATE_OF`
 ZERO = (0.0, 0.0, 0.0)
 UNTURNED = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
 UNIT = 2e-6  # how far the square of a quaternion's norm may be from 1
@@ -92,14 +92,14 @@ def not_a_number(a):
 @jit
 def turning(kind, v, to):
     """The turning part of rates, or of what has a number for each of them."""
-    x, y, z = WHERE[kind, 0], WHERE[kind, 1], WHERE[kind, 2]
+    x, y, z = RATE_OF[kind, 0], RATE_OF[kind, 1], RATE_OF[kind, 2]
     return v[to + x] if x >= 0 else 0.0, v[to + y] if y >= 0 else 0.0, v[to + z] if z >= 0 else 0.0
 
 
 @jit
 def sliding(kind, v, to):
     """The sliding part of rates, or the place of a body's frame by its coordinates."""
-    x, y, z = WHERE[kind, 3], WHERE[kind, 4], WHERE[kind, 5]
+    x, y, z = RATE_OF[kind, 3], RATE_OF[kind, 4], RATE_OF[kind, 5]
     return v[to + x] if x >= 0 else 0.0, v[to + y] if y >= 0 else 0.0, v[to + z] if z >= 0 else 0.0
 
 
@@ -108,7 +108,7 @@ def put_rates(kind, turn, slide, out, to):
     """Write what `turning` and `sliding` read."""
     both = (*turn, *slide)
     for j in range(RATES[kind]):
-        out[to + j] = both[AXES[kind, j]]
+        out[to + j] = both[DIRECTION[kind, j]]
 
 
 @jit
@@ -121,7 +121,7 @@ def joint_twist(kind, pitch, v, to):
 @jit
 def axis(kind, pitch, j):
     """Column j of S: angular velocity, and velocity of the origin of the body's frame."""
-    k = AXES[kind, j]
+    k = DIRECTION[kind, j]
     e = (1.0 if k == 0 else 0.0, 1.0 if k == 1 else 0.0, 1.0 if k == 2 else 0.0)
     v = (1.0 if k == 3 else 0.0, 1.0 if k == 4 else 0.0, 1.0 if k == 5 else pitch * e[2])
     return e, v
@@ -130,7 +130,7 @@ def axis(kind, pitch, j):
 @jit
 def component(kind, pitch, j, n, f):
     """Sᵀ [n; f] of column j: the part of a wrench that the rate feels."""
-    k = AXES[kind, j]
+    k = DIRECTION[kind, j]
     if k == 2:
         return n[2] + pitch * f[2]
     w = n if k < 3 else f
@@ -155,7 +155,7 @@ def rotation(x, y, z, w):
 
 @jit
 def joint_motion(kind, pitch, q, at):
-    """Rotation E and origin of the body's frame in the joint's, and whether they can be used.
+    """Rotation E (body → joint frame) and origin p, and whether they can be used.
 
     They cannot where a quaternion is not a unit one or the place beside it is not finite.
     """
@@ -228,7 +228,7 @@ def advance(kind, q, at, v, to, dt, axes, straight, out):
         first = 2.0 * s * s / angle if angle > 0.0 else 0.0
         p = plus(p, times(E, along_screw(scaled(dt, slide), n, first, rest)))
     for j in range(SLIDES[kind]):
-        out[at + j] = p[AXES[kind, j] - 3]
+        out[at + j] = p[DIRECTION[kind, j] - 3]
     return usable
 
 
@@ -287,7 +287,7 @@ def derivative(kind, q, at, v, to, out):
     E, _, _ = joint_motion(kind, 0.0, q, at)
     p = times(E, sliding(kind, v, to))
     for j in range(SLIDES[kind]):
-        out[at + j] = p[AXES[kind, j] - 3]
+        out[at + j] = p[DIRECTION[kind, j] - 3]
     end = at + SLIDES[kind]
     if TURNS[kind] == 1:
         out[end] = v[to + SLIDES[kind]]

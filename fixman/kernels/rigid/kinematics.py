@@ -1,8 +1,8 @@
 """Kinematics of a serial chain of rigid bodies, in the axes of the base.
 
 ``kinds (n,)`` and ``links (n, 32)`` as in `links`.  R is the rotation of a body's frame in the
-base, x its origin; [ω; v] its twist, of which v is the velocity of that origin.  A body and a
-``point (3,)`` of it, in its frame, stand for the frame that is fixed there with the base's axes.
+base, x its origin; [ω; v] its twist, v the velocity of that origin; but ``V`` and J are [v; ω], the
+public order.  ``point (3,)`` is a point of a body in its frame.
 
 Kernels return −1, or the first frame with a number that is not finite, times (n + 1), plus n.
 """
@@ -42,7 +42,11 @@ STILL = ZERO, ZERO  # a joint's S θ̇ or S θ̈
 
 @step
 def next_body(X, i, m, rates, accelerations):
-    """Motion of body i, from that of the body before and S θ̇ and S θ̈ of its joint."""
+    """Motion of body i from that of the body before, R⁻ and so on (2.2–2.5, 2.32).
+
+    R = R⁻E, x = x⁻ + r, ω = ω⁻ + e, v = v⁻ + ω⁻×r + s, ω̇ = ω̇⁻ + ω⁻×e + ė,
+    a = a⁻ + ω̇⁻×r + ω⁻×(ω⁻×r) + (2ω⁻ + e)×s + ṡ, with [e; s] = S θ̇ and [ė; ṡ] = S θ̈.
+    """
     R, r = product(m.R, nine(X, i, 0)), times(m.R, entries(X, i, 9))
     turn, slide = times(R, rates[0]), times(R, rates[1])
     a = plus(m.a, plus(fused_cross(m.dω, r), fused_cross(m.ω, fused_cross(m.ω, r))))
@@ -123,7 +127,7 @@ def point_frames(kinds, links, motion, body, point, out):
 
 @step
 def column(X, i, p, e, s):
-    """Velocity at p, and angular velocity, by the direction [e; s] of joint i."""
+    """Column [v; ω] of J (3.13): of p and its body by the unit rate [e; s] of joint i."""
     R = nine(X, i, 0)
     e = times(R, e)
     return plus(times(R, s), fused_cross(e, minus(p, entries(X, i, 9)))), e
@@ -164,10 +168,10 @@ def jacobian_frames(kinds, links, q, body, point, out):
 
 @step
 def joining(links, i, m, R, c, v, L, ω, own):
-    """Bodies of mass m, centre c, its velocity v and spin L about it, and body i joined to them.
+    """Mass, centre c, velocity v and spin L of bodies, with body i added; its T.
 
-    ``own``: mass centre of body i and its velocity.  Like those of composite bodies the terms that
-    are added are positive, in the kinetic energy about the centre, which is returned as well.
+    ``own``: mass centre of body i and its velocity.  Terms added to T, the kinetic energy about the
+    centre, are positive.
     """
     d, u = minus(own[0], c), minus(own[1], v)
     mass = links[i, 12]

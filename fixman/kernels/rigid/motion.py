@@ -1,6 +1,6 @@
 """Motion in time of a serial chain: steps of the variational midpoint rule, and of Euler's.
 
-With p = ∂L/∂q̇ and f = ∂L/∂q + forces, rates v_m of a step are those that solve
+With p = ∂L/∂q̇, f = ∂L/∂q + forces and L_d = dt L(q_m, v_m), p_0 = −D₁L_d and p_1 = D₂L_d are
 
     q_m = q_0 ⊕ (dt/2) v_m                                                                (1)
     ℳ(q_m) v_m = p_m = p_0 + (dt/2) f_m,                      p_0 = ℳ(q_0) v_0            (2)
@@ -12,17 +12,17 @@ Of joints that turn about all axes, with X = dt ω and B(X) = (1 − e^{−X×})
     p_m = B(−X)ᵀ p_0 + (dt/2) B(−X/2)ᵀ f_m                                              (2′)
     p_1 = B(X)⁻ᵀ (p_m + (dt/2) B(X/2)ᵀ f_m)                                             (4′)
 
-and momenta of their slides are turned back by X/2 in each, with the axes (`handed_on`).  Rounds of
-`settle` solve (1) and (2) for v_m; a last `sweep` is (3) and (4).
+and of their slides p_m = e^{−(X/2)×} p_0 + (dt/2) f_m, p_1 = e^{−(X/2)×} (p_m + (dt/2) f_m), as ⊕
+moves origins along the axes of the middle.  `solve_middle` solves (1) and (2) for v_m, a last
+`sweep` is (3) and (4).
 
-``chain`` is a `Chain`.  ``force`` is joint forces (nv,) and loads: gravity (3,), after
-which wrenches (6 n) may follow, as forward dynamics take them.
+``force`` is joint forces (nv,) and loads: gravity (3,), after which wrenches (6 n) may follow.
 
-Springs and dampers enter the inertia of their joints, because a step changes q and q̇ in proportion
-to q̈: by c dt + k dt² for Euler's step, and by c dt/2 + k dt²/4 for the midpoint.
+Springs and dampers enter the inertia of their joints: c dt + k dt² for Euler's step and
+c dt/2 + k dt²/4 for the midpoint.
 
-numba optimizes what a function calls once more with it.  Calls are therefore nested as little as
-possible, and functions with one caller are written into it.
+numba optimizes what a function calls once more with it: so calls are nested little, and functions
+with one caller are written into it.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ from fixman.kernels.rigid.links import PITCH, nine, outwards, transforms
 from fixman.kernels.rigid.newton_euler import taken_back
 from fixman.kernels.rigid.tangent import END as AT_END
 from fixman.kernels.rigid.tangent import START as AT_START
-from fixman.kernels.rigid.tangent import body_inertias, factor, place_axes, solve, spread
+from fixman.kernels.rigid.tangent import body_inertias, factor, place_axes, solve, times_b
 
 NOT_SETTLED, TOO_FAST = -4, -5
-SETTLED, ASTRAY, BACK = -6, -7, -8  # verdicts on a round: the last, led nowhere, better not made
+SETTLED, ASTRAY, BACK = -6, -7, -8  # verdicts on a round: settled; diverged; to be undone
 ROUNDS = 30
 PIECES = 64  # most pieces of a step's length by which it is continued
 BEGIN, ROUND, NEWTON, END = 0, 1, 2, 3  # sweeps of a step
@@ -109,8 +109,8 @@ def spin_rotors(kind, armature, v, at, f):
 def momenta(chain, q, v, loads, room, out):
     """p = ∂L/∂q̇ and f = ∂L/∂q, with what wrenches add, of a chain without springs, in two sweeps.
 
-    With P_i the momentum of body i and those after it, and c_i the twist of body i but for its own
-    joint's, p = S_iᵀ P_i and ∂T/∂q = P_i · (c_i × S_i).
+    With P_i the momentum of body i and those after it, and V⁻_i the twist of body i but for its own
+    joint's, p = S_iᵀ P_i and ∂T/∂q_i = P_i · (V⁻_i × S_i).
     """
     kinds, links, armature, _, _ = chain
     X, carried, P, W = room
@@ -161,7 +161,7 @@ def turned_half(y, axis, angle):
 
 
 @plain
-def handed_on(kinds, p, f, v, dt, sign, out):
+def next_momenta(kinds, p, f, v, dt, sign, out):
     """Momenta at the middle of a step (2′) from those before; with ``sign`` 1, at its end (4′)."""
     at, h = 0, 0.5 * dt
     for i in range(kinds.size):
@@ -173,13 +173,13 @@ def handed_on(kinds, p, f, v, dt, sign, out):
             angle, axis = joint.unit_vector(scaled(dt, turning(kind, v, at)))
             half = 0.5 * angle
             turn, slide = turning(kind, p, at), sliding(kind, p, at)
-            more = scaled(h, spread(turning(kind, f, at), axis, half, sign))
+            more = scaled(h, times_b(turning(kind, f, at), axis, half, sign))
             if sign < 0.0:
-                turn = plus(spread(turn, axis, angle, -1.0), more)
+                turn = plus(times_b(turn, axis, angle, -1.0), more)  # (2′)
                 slide = plus(turned_half(slide, axis, angle), scaled(h, sliding(kind, f, at)))
             else:
                 rest = 1.0 - half * math.cos(half) / math.sin(half) if half > 0.0 else 0.0
-                turn = joint.along_screw(plus(turn, more), axis, -half, rest)
+                turn = joint.along_screw(plus(turn, more), axis, -half, rest)  # (4′)
                 slide = turned_half(plus(slide, scaled(h, sliding(kind, f, at))), axis, angle)
             joint.put_rates(kind, turn, slide, out, at)
         at += RATES[kind]
@@ -205,9 +205,8 @@ def sweep(chain, state, force, dt, room, which):
         NEWTON, ROUND    v_m += J⁻¹ (p_0 + (dt/2) f_m − ℳ(q_m) v_m), by (2)
         END              q_1 by (3), p_1 by (4), v_1 = v_m + ℳ(q_1)⁻¹ (p_1 − ℳ(q_1) v_m)
 
-    All but the first begin at the middle, where `follow` has led, along axes at the middle: both
-    halves of a step are along one line.  J is the tangent of the last `NEWTON`, and p is left with
-    what was added to v_m.
+    All but the first begin at the middle, along its axes: both halves of a step are along one line.
+    J is the tangent of the last `NEWTON`.  Afterwards p holds the change of v_m.
     """
     kinds, links, armature, turning, springs = chain
     sweeps, (p, f, r), tangent, p0, middle = room
@@ -225,14 +224,14 @@ def sweep(chain, state, force, dt, room, which):
     if which == BEGIN:
         place_axes(X, axes, AT_START)
         for k in range(p.size):
-            p0[k] += p[k]
+            p0[k] += p[k]  # p_0
         return DONE
     for k in range(f.size):
         f[k] += force[0][k]
     joint.passive(kinds, *springs, q_m, v_m, f)
     h = 0.5 * dt
     if which == END:
-        handed_on(kinds, p, f, v_m, dt, 1.0, r)  # p_1 (4), then q_1 (3) and ℳ(q_1) v_m
+        next_momenta(kinds, p, f, v_m, dt, 1.0, r)  # p_1 (4), then q_1 (3) and ℳ(q_1) v_m
         follow(kinds, q_m, v_m, 0.5 * dt, q_m, True, q_1)
         if not momenta(chain, q_1, v_m, force[1], sweeps, (p, f)):
             return NOT_USABLE
@@ -240,15 +239,15 @@ def sweep(chain, state, force, dt, room, which):
         place_axes(X, axes, AT_END)
         h = 0.0
     else:
-        handed_on(kinds, p0, f, v_m, dt, -1.0, r)  # the right side of (2)
+        next_momenta(kinds, p0, f, v_m, dt, -1.0, r)  # the right side of (2)
     if which != ROUND:
         body_inertias(kinds, links, X, sweeps[1], v_m, h, axes)
         body = factor(kinds, links, armature, springs, v_m, h, axes, rows, K)  # J, or ℳ(q_1)
         if which == END and body != DONE:
             return body
-    for k in range(p.size):  # residual of (2), or of (4), which is linear
-        p[k] = r[k] - p[k]
-    solve(kinds, axes, rows, p)
+    for k in range(p.size):
+        p[k] = r[k] - p[k]  # p_m − ℳ v_m (2), p_1 − ℳ v_m (4)
+    solve(kinds, axes, rows, p)  # J⁻¹, or ℳ(q_1)⁻¹
     if which == END:
         check = 0.0
         for k in range(p.size):
@@ -267,13 +266,13 @@ def sweep(chain, state, force, dt, room, which):
 def judged(n, middle, change, progress, dt, which):
     """Verdict on a round that moved the rates of n bodies by ``change``: another one, or not.
 
-    A round must leave half of what the last one moved at most, so that all together move by no more
-    than twice the first: a root that is further away belongs to other rates than the step's.
-    Rounds that move by rounding alone, and do so now, are the last.
+    A round must move at most half as far as the one before, all together at most twice as far as
+    the first: a root further away belongs to other rates.  One that moves by rounding is the last.
 
-    ``progress``: how far they moved in the round before, how far at least, how many rounds ago that
-    was, and how far in the round before the last, infinities before the first round; and rounding
-    besides that of momenta.
+    ``progress``, infinities before the first round:
+
+        0, 1, 2    how far they moved in the round before, how far at least, rounds since then
+        3, 4       how far in the round before the last; rounding besides that of momenta
     """
     q_m, v_m = middle
     largest = speed = 0.0
@@ -312,7 +311,7 @@ def judged(n, middle, change, progress, dt, which):
 
 
 @inlined
-def settle(chain, state, force, dt, one):
+def solve_middle(chain, state, force, dt, one):
     """Solve for the rates at the middle of a step of dt, from those that are there."""
     _, (p, _, _), _, _, (q_m, v_m), progress = one
     progress[0] = progress[1] = progress[2] = progress[3] = math.inf
@@ -352,7 +351,7 @@ def midpoint(chain, state, force, dt, room):
         for k in range(p0.size):
             v_m[k] = state[1][k]
         for piece in range(1, pieces + 1):
-            code = settle(chain, state, force, dt * piece / pieces, room)
+            code = solve_middle(chain, state, force, dt * piece / pieces, room)
             if code != DONE:
                 break
         if code == DONE:

@@ -1,4 +1,4 @@
-"""The Fixman partition of a serial chain of rigid bodies, joints of any kind (theory.md, 6).
+"""The Fixman partition of a serial chain of rigid bodies, any joints (docs/theory.md, section 8).
 
 The relative twist of joint i, (ω, v), is taken at the origin of body i's frame and in its axes, so
 that soft rates are some of its components: the basis is six unit vectors, but for a pitch.  With I
@@ -19,20 +19,19 @@ joint i, elimination from the base on (Ĉ of the base is 0) has
 
 Ĉ_i is the mobility at the next joint of all that is between it and the base.
 
-With s the accelerations of the bodies cut loose, y = s + S_a τ, v̇ the acceleration of the next
-joint's frame and u the wrench [λ; τ] of that joint, in it, two sweeps are
+Let s_i be the acceleration of body i cut loose, with its velocity and wrench, in the rows of joint
+i, v̇_i that of the next joint's frame on it, and c_i what the velocities of joint i add.  v̇ of the
+base is −g; u is 0 at the tip.  With y = s_i − 𝒥_i v̇_{i−1} − c_i + S_a τ two sweeps are
 
-    v̇ += K_aᵀ τ − K_hᵀ S_hh⁻¹ y_h                                          outwards     (4)
+    v̇_i += K_aᵀ τ − K_hᵀ S_hh⁻¹ y_h                                        outwards     (4)
     λ = S_hh⁻¹ (K_h u − y_h)                                               inwards      (5)
     θ̈ = y_a + S_ah λ − K_a u                                                            (6)
     u ← 𝒥ᵀ [λ; τ]                                                                       (7)
 
-Armature J of a rate is Fixman's too: a rotor is one more body, of mobility 1/J.  Its angle becomes
-the soft coordinate, and that it is the joint's a further hard row, in which 1/J is added to the
-diagonal.  The multiplier is what the rotor hands on of its torque.
+A rotor is one more body, of mobility 1/J.  Its angle becomes the soft coordinate j, and that it is
+the joint's a further hard row: S_jj += 1/J, y_j −= τ_j/J, θ̈_j = (τ_j − λ_j)/J.
 
-A row of ``table (n, TABLE)`` holds one body, a row of ``work (n, WORK)`` one joint's factor and
-vectors; the columns are named below.
+``table (n, TABLE)`` has a row a body, ``work (n, WORK)`` one a joint; columns are named below.
 """
 
 from __future__ import annotations
@@ -50,13 +49,12 @@ from fixman.kernels.compiler.steps import step
 from fixman.kernels.factors.sparse import LN2, multiplied
 from fixman.kernels.rigid import joints as joint
 
-# Columns of a body's row: the three blocks, of which the numbers of rows are given, since each row
-# takes a register of eight, see `at`; then constants for velocities and loads: I⁻¹, I, R, c, r,
-# 1/m, the rotation of the body's own joint frame, of which only the first is used, and the kind and
-# pitch of the joint.
+# Columns of a body's row: the three blocks, counted in rows of one register of eight, see `at`;
+# then constants for velocities and loads: I⁻¹, I, R, c, r, 1/m, the rotation of the body's own
+# joint frame, of which only the first is used, and the kind and pitch of the joint.
 A, K, C, INVERSE, INERTIA, ROTATION, CENTRE, LEVER, LIGHT = 0, 6, 12, 144, 153, 162, 171, 174, 177
 BASE, KIND, PITCH = 178, 187, 188
-# Six rows, hard ones, then those with a rotor, then soft ones; how many are not soft; their 1/J.
+# The joint's six rows: hard ones, those with a rotor, soft ones; how many are not soft; their 1/J.
 ROWS, NOT_SOFT, GEAR = 189, 195, 196
 TABLE = 202
 # Columns of a joint, blocks as above: S before elimination, U of its hard rows, W; E, p and pitch
@@ -64,14 +62,14 @@ TABLE = 202
 S, U, W, TURN, WAY, SCREW, Y, Y_ROTOR = 0, 6, 12, 144, 153, 156, 157, 163
 WORK = 169
 
-# Rows are ωx, ωy, ωz, vx, vy and vz − pitch ωz, which is 0 where S θ̇ is all of the twist: hard rows
-# are the complement of S.  They come first, those across z before those along it, and then the soft
-# ones in the order of the joint's rates.
+# Rows are ωx, ωy, ωz, vx, vy and vz − pitch ωz, which is 0 where p_i θ̇ is all of the twist: hard
+# rows are the complement of p_i.  They come first, those across z before those along it, and then
+# the soft ones in the order of the joint's rates.
 HARD = 6 - joint.RATES
 ORDER = np.array(
     [
         [*(k for k in (0, 1, 3, 4, 2, 5) if where[k] < 0), *axes[:rates]]
-        for where, axes, rates in zip(joint.WHERE, joint.AXES, joint.RATES, strict=True)
+        for where, axes, rates in zip(joint.RATE_OF, joint.DIRECTION, joint.RATES, strict=True)
     ]
 )
 # Share of the mobility that a joint's neighbours must leave in a pivot, for about eight digits.
@@ -83,7 +81,7 @@ class Room(NamedTuple):
 
     mobility: Any  # Ĉ
     half: Any  # 𝒥 Ĉ
-    ahead: Any  # v̇ of (4): the λ beyond are not yet at work
+    ahead: Any  # v̇ of (4), before the λ beyond
     y: Any
     u: Any
     pushes: Any  # [λ; τ]
@@ -161,7 +159,7 @@ def take_row(f, to, share, row):
 @step
 def begin(f, row, mobility, half, zero):
     """S (1), and what U, W and Ĉ begin as: S, K and C."""
-    # 𝒥 on the columns of Ĉ, then on those of the transposed
+    # 𝒥 Ĉ 𝒥ᵀ (1): 𝒥 on the columns of Ĉ, then on those of the transposed
     mat.store_all(half, 0, carried(f, tuple(load(mobility, k, zero) for k in range(6))))
     both = carried(f, tuple(take(half, k, LANES, zero) for k in range(6)))
     for k in range(6):
@@ -204,7 +202,7 @@ def factor_frame(table, q, work, room):
         begin(f, row, mobility, half, zero)
         for a in range(hard):  # one by one: (2) of U and of W, and (3)
             r = order[a]
-            d = f[at(U, r, r)] + row[GEAR + a]
+            d = f[at(U, r, r)] + row[GEAR + a]  # a pivot D of S_hh (2)
             if not d > LEAST * (size_ω if r < 3 else size_v) or d == math.inf:
                 return 0.0, i
             product, power = multiplied(product, power, d)
@@ -214,7 +212,7 @@ def factor_frame(table, q, work, room):
                 take_row(f, U + order[b], share, own)
                 take_row(f, W + order[b], share, felt)
             for j in range(6):
-                take_row(mobility, j, lane(felt, j) * inverse, felt)
+                take_row(mobility, j, lane(felt, j) * inverse, felt)  # (3)
             f[at(U, r, r)] = d
             store(f, W + r, felt * inverse)
         first += joint.POSITIONS[kind]
@@ -233,7 +231,7 @@ def pushed(c, light, wrenches, k):
 
 @step
 def alone(row, w, push):
-    """The body cut loose: ε, accelerations of its origin and of the next joint, and ω there.
+    """The body cut loose: ω̇, accelerations of its origin and of the next joint, and ω there.
 
     Results for the next joint are in its axes.
     """
@@ -263,7 +261,7 @@ def right_side(row, f, ahead, y, before, twist, push):
     omega = mat.back(mat.matrix(f, TURN), before)
     h, both, omega = fused_cross(omega, turn), plus(omega, plus(omega, turn)), plus(omega, turn)
     e, a, turning, moving, last = alone(row, omega, push)
-    mat.store_all(y, 0, minus(e, plus(mat.constants(y, 0), h)))
+    mat.store_all(y, 0, minus(e, plus(mat.constants(y, 0), h)))  # −(𝒥 v̇ + c)
     mat.store_all(y, 3, minus(a, plus(mat.constants(y, 3), fused_cross(both, slide))))
     y[5] = y[5] - f[SCREW] * (e[2] - h[2])
     mat.store_all(ahead, 0, (*turning, *moving))
@@ -291,14 +289,14 @@ def eliminate(table, qd, tau, gravity, wrenches, work, room):
             push = pushed(mat.constants(row, CENTRE), row[LIGHT], wrenches, 6 * i)
         before = right_side(row, f, ahead, y, before, twist, push)
         for s in range(hard, 6):  # y and (4): torques
-            torque = tau[first + joint.WHERE[kind, order[s]]]
+            torque = tau[first + joint.RATE_OF[kind, order[s]]]
             take_off(y, -torque, row_of(f, S + order[s]))
             take_off(ahead, -torque, row_of(row, K + order[s]))
         for s in range(hard, 6):
             f[Y + s] = y[order[s]]
         for a in range(HARD[kind], hard):
             f[Y_ROTOR + a] = y[order[a]]
-            y[order[a]] -= row[GEAR + a] * tau[first + joint.WHERE[kind, order[a]]]
+            y[order[a]] -= row[GEAR + a] * tau[first + joint.RATE_OF[kind, order[a]]]
         for a in range(hard):  # (4): y_h, by L⁻¹
             d = y[order[a]]
             for t in range(a):
@@ -338,7 +336,7 @@ def substitute(table, tau, work, room, qdd, forces):
             pushes[r] = along(row_of(f, W + r), u) - f[Y + a] - d / f[at(U, r, r)]
         for s in range(HARD[kind], 6):  # (6)
             r = order[s]
-            torque = tau[first + joint.WHERE[kind, r]]
+            torque = tau[first + joint.RATE_OF[kind, r]]
             d = f[Y_ROTOR + s] if s < hard else f[Y + s]
             for a in range(hard):
                 d += f[at(S, r, order[a])] * pushes[order[a]]
@@ -346,10 +344,10 @@ def substitute(table, tau, work, room, qdd, forces):
             # The rotor's motion and the body's are the same: the one with less rounding.
             if s < hard and row[GEAR + s] < f[at(S, r, r)]:
                 d = row[GEAR + s] * (torque - pushes[r])
-            qdd[first + joint.WHERE[kind, r]] = d
+            qdd[first + joint.RATE_OF[kind, r]] = d
             check += 0.0 * d
         for s in range(hard, 6):
-            pushes[order[s]] = tau[first + joint.WHERE[kind, order[s]]]
+            pushes[order[s]] = tau[first + joint.RATE_OF[kind, order[s]]]
         if forces.size:
             moment, force = wrench_of(f, pushes)
             mat.put_entries(forces, i, 0, (*force, *moment))

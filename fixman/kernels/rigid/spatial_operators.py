@@ -2,9 +2,8 @@
 
 Bodies are numbered base to tip here, i = N − k; the report's "causal" sweeps run i = n − 1 … 0.
 P(k) and z(k) are I^A and p^A of `articulated_inertia`.  A joint of several rates is as many of one
-rate in a row, the first one next to the body, with nothing between them: per rate, ``G[rate]`` is
-G = P Hᵀ D⁻¹ (5.12) and ``D[rate]`` the number D = H P Hᵀ + J (4.6), of the P that the rates before
-have left.
+rate, joined by massless links of no length, the first rate next to the body: per rate, ``G[rate]``
+is G = P Hᵀ D⁻¹ (5.12), ``D[rate]`` D = H P Hᵀ + J (4.6), of the P that the rates before left.
 
 L(k) = φ(k+1,k) G(k) (a.12) is never formed: what it multiplies is carried inwards together with
 the rest, e.g. ψ z + L T = φ (z + G (T − H z)).
@@ -39,7 +38,7 @@ class Room(NamedTuple):
     G: Any  # (nv, 6)
     D: Any  # (nv,)
     ν: Any  # (nv,)
-    left: Any  # (n, 21): what (1 − G H) P leaves of every body's P but the first one's; or empty
+    P_plus: Any  # (n, 21): (1 − G H) P of every body but the first; or empty
 
 
 @jit
@@ -67,14 +66,14 @@ def about_origin(links, i):
 def propagated(X, i, P):
     """φ P φᵀ and φ z."""
     A, B, C = inertia.carried(link.nine(X, i, 0), entries(X, i, 9), P.A, P.B, P.C)
-    return inertia.Articulated(A, B, C, *link.inwards(X, i, P.n, P.f))
+    return inertia.Articulated(A, B, C, *link.inwards(X, i, P.moment, P.force))
 
 
 @step
 def with_link(P, links, i):
     """P and z with M(k)."""
     A, B, C = inertia.added(P.A, P.B, P.C, *about_origin(links, i))
-    return inertia.Articulated(A, B, C, P.n, P.f)
+    return inertia.Articulated(A, B, C, P.moment, P.force)
 
 
 @step
@@ -82,16 +81,16 @@ def with_load(P, loads, i):
     n, f = entries(loads, i, 3), entries(loads, i, 0)
     # A joint does not feel all of it, but each must be a number.
     check = 0.0 * (n[0] + n[1] + n[2] + f[0] + f[1] + f[2])
-    return inertia.Articulated(P.A, P.B, P.C, plus(P.n, n), plus(P.f, f)), check
+    return inertia.Articulated(P.A, P.B, P.C, plus(P.moment, n), plus(P.force, f)), check
 
 
 @jit
 def filter_sweep(T, kinds, links, room):
-    """The causal sweep, eqs. 4.4–4.6 and 4.13: P, D, G, ε(k) = T(k) − H(k) z(k), ν = D⁻¹ ε.
+    """The causal sweep (4.4–4.6); FD1 (4.20), FD3 (5.9): ν = D⁻¹ ε, ε(k) = T(k) − H(k) z(k).
 
     z(k) = φ (z + G ε)(k−1) + loads(k).  The body whose pivot is lost, n for overflow, or −1.
     """
-    X, loads, _, G, D, ν, left = room
+    X, loads, _, G, D, ν, P_plus = room
     sizes = np.empty(6)  # of the numbers that a pivot is the difference of
     n, at, check = kinds.size, D.size, 0.0
     P = inertia.Articulated(*inertia.NOTHING, ZERO, ZERO)
@@ -104,17 +103,18 @@ def filter_sweep(T, kinds, links, room):
         for j in range(f):
             e, v = axis(kind, pitch, j)
             sizes[j] = inertia.felt(*before, link.outwards(X, after, e, v))
-        if left.size:
-            put_entries(left, after, 0, (*P.A, *P.B, *P.C))
-        P = with_link(propagated(X, after, P), links, i)
+        if P_plus.size:
+            put_entries(P_plus, after, 0, (*P.A, *P.B, *P.C))
+        P = with_link(propagated(X, after, P), links, i)  # P (4.5)
         before = P.A, P.B, P.C
         if loads.size:
-            P, found = with_load(P, loads, i)
+            P, found = with_load(P, loads, i)  # + M ζ + b − w (5.9)
             check += found
         for j in range(f if f > 1 else 0):  # rates of one joint are taken out of each other too
             sizes[j] = max(sizes[j], inertia.felt(*before, axis(kind, pitch, j)))
         for j in range(f):
             J = links[i, link.ARMATURE + j]
+            # D (4.6), G (5.12), ε, ν (4.20)
             P, rate = inertia.free_rate(kind, pitch, j, P, T[at + j], J)
             if not 0.0 < rate.D < math.inf or not inertia.LOST_INVERSE * sizes[j] < rate.D:
                 return i if 0.0 * (rate.D + sizes[j]) == 0.0 else n
@@ -131,7 +131,7 @@ def along_axis(y, e, v, x):
 
 @jit
 def smoother_sweep(kinds, links, room, out):
-    """The anticausal sweep, eq. 4.22: θ̈(k) = ν(k) − Gᵀ y, λ(k) = y + Hᵀ θ̈ with y = φᵀ λ(k+1)."""
+    """λ = ψᵀ λ(k+1) + Hᵀ ν (4.22), rearranged: y = φᵀ λ(k+1), θ̈ = ν − Gᵀ y, λ(k) = y + Hᵀ θ̈."""
     X, _, _, G, _, ν, _ = room
     y = ZERO, ZERO
     at = 0

@@ -2,14 +2,14 @@
 
 A step from q_0 to q_1 at rates v solves p_0 = p_m(v) − (dt/2) f_m(v), and
 
-    J = Σ_k Š_kᵀ K_k Ŝ_k,     Š at q_0,  Ŝ at q_1,     K = [[Q, 0], [0, m]],  Q = I − (dt/2) (I ω)×
+    J = Σ_k Š_kᵀ K_k Ŝ_k,     Š at q_0,  Ŝ at q_1,     Q = I − (dt/2) (I ω)×
 
-is its derivative but for terms of O(dt²) of loads and of the curvature of joints: D₁D₂ of the
-discrete Lagrangian of free bodies, as joints let them move at both ends of the step.  ℳ at the
-middle is not: that differs by (dt/2) ∂p/∂q, which a light body between heavy ones multiplies by the
-ratio of their inertias.  J is not symmetric: in place of U = I^A S a rate has a column
-U = K Ŝ and a row V = Šᵀ K, and with D = Šᵀ K Ŝ it leaves K − U D⁻¹ V, `take_out`.  `solve` is the
-filter and smoother of Rodriguez & Kreutz (1988), (4.20) and (4.22), with V in the latter.
+is its derivative but for terms of O(dt²) of loads and of the curvature of joints: −dt D₁D₂L_d of
+free bodies, as joints let them move at both ends of the step.  K = [[Q, 0], [0, m]] about the mass
+centre.  ℳ(q_m) will not do in place of J: it differs by (dt/2) ∂p/∂q, which a light body between
+heavy ones multiplies by the ratio of their inertias.  J is not symmetric: a rate leaves
+K − U D⁻¹ V, with U = K Ŝ, V = Šᵀ K and D = Šᵀ K Ŝ.  `solve` is the filter and smoother of
+Rodriguez & Kreutz (1988), (4.20) and (4.22), with V in the latter.
 
 Axes are those of the base; the point of reference of a body is its origin, at q_0 for rows and at
 q_1 for columns.  ``work (n, WIDTH)`` and ``rows (nv, RATE)``, see below; ``K (36,)``, angular
@@ -48,7 +48,7 @@ def six(table, i, k):
 
 
 @plain
-def halves(angle):
+def b_coefficients(angle):
     """Coefficients of n× and (n×)² in B(−X), of X = angle n: B(X) = (1 − e^{−X×})/X×."""
     if angle == 0.0:
         return 0.0, 0.0
@@ -57,9 +57,9 @@ def halves(angle):
 
 
 @plain
-def spread(y, axis, angle, sign):
+def times_b(y, axis, angle, sign):
     """B(±X)ᵀ y for X = angle · axis."""
-    first, second = halves(angle)
+    first, second = b_coefficients(angle)
     return joint.along_screw(y, axis, sign * first, second)
 
 
@@ -83,7 +83,7 @@ def place_axes(X, work, end):
 
 @plain
 def body_inertias(kinds, links, X, carried, v, h, work):
-    """Q of every body by itself, at the middle: as `momenta` has left X and what is carried."""
+    """Q of every body at the middle, from X and twists as `momenta` has left them."""
     R = UNTURNED
     at = 0
     for i in range(kinds.size):
@@ -109,8 +109,8 @@ def set_axes(kind, pitch, work, i, v, at, h, rows):
             put_entries(rows, at + j, RIGHT, (*times(T, e), *times(T, u)))
         return
     angle, n = joint.unit_vector(scaled(2.0 * h, turning(kind, v, at)))
-    a, b = halves(angle)
-    c, d = halves(0.5 * angle)
+    a, b = b_coefficients(angle)
+    c, d = b_coefficients(0.5 * angle)
     left, right = product(R, screw(n, a, b)), product(T, screw(n, -a, b))
     s, t = math.sin(0.5 * angle), 1.0 - math.cos(0.5 * angle)
     before, after = product(R, screw(n, s, t)), product(T, screw(n, -s, t))
@@ -153,7 +153,7 @@ def product6(x, y):
 
 
 @step
-def take(K, column, row):
+def subtract(K, column, row):
     """K −= column rowᵀ."""
     for i in range(6):
         new = [K[6 * i + k] - column[i] * row[k] for k in range(6)]
@@ -172,12 +172,13 @@ def take_out(a, d, rows, K):
     put_entries(rows, a, COLUMN, U)
     put_entries(rows, a, ROW, V)
     rows[a, PIVOT] = inverse
-    take(K, U, V)
+    subtract(K, U, V)
     return D
 
 
 @step
 def add_body(m, c, work, i, K):
+    """K += [[Q + m ((y·x) 1 − y xᵀ), m x×], [−m y×, m]]: x, y = the centre at q_0, q_1."""
     R, T = nine(work, i, START), nine(work, i, END)
     x, y = times(R, c), times(T, c)
     A = summed(nine(work, i, INERTIA), deviation(m, y, x))
@@ -208,7 +209,7 @@ def move(x, y, K):
 def factor(kinds, links, armature, springs, v, h, work, rows, K):
     """Factors of J at rates v, h = dt/2, from the tip to the base; DONE, or a body without a pivot.
 
-    That is one that is rounding, or not positive: J then need not be singular, but ℳ is.
+    A lost pivot is rounding or not positive: J then need not be singular, but ℳ is.
     """
     damping, stiffness, _ = springs
     lost, size = DONE, 0.0  # size of the numbers whose difference A is: rounding leaves EPS of it
@@ -225,7 +226,7 @@ def factor(kinds, links, armature, springs, v, h, work, rows, K):
         size += K[0] + K[7] + K[14]
         for k in range(at + f - 1, at - 1, -1):
             d = armature[k] + h * (damping[k] + h * stiffness[k])
-            whole = size if joint.AXES[kind, k - at] < 3 or not FLAT[kind] else linear
+            whole = size if joint.DIRECTION[kind, k - at] < 3 or not FLAT[kind] else linear
             if not take_out(k, d, rows, K) > 4.0 * EPS * whole:
                 lost = i
         if i > 0:
