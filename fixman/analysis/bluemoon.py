@@ -7,21 +7,18 @@ A(ξ) = −kT ln P(ξ), P the density of ξ in a model that does not hold it, ha
 over configurations of a chain that does (Carter, Ciccotti, Hynes & Kapral 1989; Sprik & Ciccotti
 1998; den Otter & Briels 1998).  λ is the multiplier whose force on the beads is +λ ∂ξ/∂x, minus the
 tension, averaged over momenta.  With b what the model itself holds, c the same and ξ, S = (H^cc)⁻¹,
-and V = M⁻¹ B_cᵀ S_ξ, along which ξ changes at rate 1 and nothing else that is held,
+V = M⁻¹ B_cᵀ S_ξ, along which ξ changes at rate 1 and nothing else that is held, and F the forces of
+the potential alone, however the run was made,
 
     λ = −S_ξ · (B_c M⁻¹ F + kT tr[(M⁻¹ − M⁻¹ B_cᵀ S B_c M⁻¹) ∂²q_c])                    (2)
+    Z = det H^cc / det H^bb = 1 / S_ξξ                                                  (3)
 
-    Z = det H^cc / det H^bb = 1 / S_ξξ ,   w = Z^(−½) ,                                 (3)
-    G = ½ V·∂ ln Z/∂x ,                                                                 (4)
+    model   rigid    G = ½ V·∂ ln Z/∂x            w = √det H^bb                         (4)
+            stiff    G = ½ V·∂ ln det H^cc/∂x     w = 1                                 (5)
+    run     rigid    w times 1/√det H^cc
 
-if model and run are rigid.  Where ξ alone is held, Z = ∂ξ M⁻¹ ∂ξ, and G is that of the papers.  If
-the model is stiff, δ(q_b) without the root of det H^bb, then w = 1 in a run that is stiff as well
-(theory.md section 4 has both ensembles), and
-
-    G = ½ V·∂ ln det H^cc/∂x .                                                          (5)
-
-In general w = (det H^bb)^½ if the model is rigid, times (det H^cc)^(−½) if the run is; G is (4) for
-a rigid model and (5) for a stiff one, however the run was made.
+The model has the density √det H^bb δ(q_b) or, stiff, δ(q_b) (theory.md section 4).  If model and
+run are rigid, w = Z^(−½); where ξ alone is held, Z = ∂ξ M⁻¹ ∂ξ, and G is that of the papers.
 
 The proof is one partial integration: the slope of ln ∫ f δ(q_c) dx is ⟨V·∂ ln f/∂x + ∂·V⟩.
 """
@@ -232,7 +229,7 @@ def mean_force(
     -------
     MeanForce
         P(ξ) is the density of ξ as such: of a free pair at distance r, A = U − 2 kT ln r.  The
-        error knows of correlations in time, but of no state that no frame is in.
+        error knows of correlations in time, but not of states that no frame has visited.
 
     Raises
     ------
@@ -258,7 +255,7 @@ def mean_force(
     _require_held(chain, x, k)
     lam = -mean_forces(chain, x, f, chain.masses, kT).tensions[..., k]  # (2)
     logdet_b, logdet_c = logdet(model, x), logdet(chain, x)
-    G = _slope(chain, model if ensemble == "rigid" else None, x, k)  # (4) or (5)
+    G = _metric_slope(chain, model if ensemble == "rigid" else None, x, k)  # (4) or (5)
     # ln w: the density that is wanted over the one that was sampled; ½ ln Z⁻¹ if both are rigid.
     log_weights = 0.5 * (logdet_b * (ensemble == "rigid") - logdet_c * (sampled == "rigid"))
     places, values = _inner(chain, x)
@@ -294,7 +291,7 @@ def metric(
     place = _held_place(chain, coordinate)
     model, k = _released(chain, place), int(np.searchsorted(chain.hard, place))
     Z = np.exp(np.asarray(logdet(chain, x) - logdet(model, x)))  # (3)
-    return Metric(Z[()], _slope(chain, model, x, k))
+    return Metric(Z[()], _metric_slope(chain, model, x, k))
 
 
 def from_multipliers(
@@ -359,7 +356,7 @@ def _blocked(series: Array) -> float:
     return error
 
 
-def _slope(chain: Chain, model: Chain | None, x: Array, k: int) -> Array:
+def _metric_slope(chain: Chain, model: Chain | None, x: Array, k: int) -> Array:
     """G of hard row number k: ½ V·∂/∂x of ln det H^cc (5), less ln det H^bb of a model (4).
 
     With f = −½ ∂ ln det H/∂x, Fixman's force for kT = 1, row ξ has the tension S_ξ·B_c M⁻¹ f = V·f.
@@ -367,8 +364,8 @@ def _slope(chain: Chain, model: Chain | None, x: Array, k: int) -> Array:
     f = fixman_force(chain, x)
     if model is not None:
         f = f - fixman_force(model, x)
-    slope: Array = -mean_forces(chain, x, f, chain.masses, 0.0).tensions[..., k]
-    return slope
+    G: Array = -mean_forces(chain, x, f, chain.masses, 0.0).tensions[..., k]
+    return G
 
 
 def _differences(chain: Chain, x: Array, gradient: Gradient, step: float) -> Metric:

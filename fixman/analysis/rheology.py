@@ -8,18 +8,18 @@ the solvent the velocity gradient κ, with v = κ x.  Stretching is positive in 
 Friction, flow, kT, ensemble and potential are those of ``stepper``, the `fixman.Brownian` that made
 the frames.  For frames from elsewhere make one that describes the solvent; its dt does not matter.
 
-Every configuration has two stresses, whose averages are the same in a steady flow::
+Every configuration has two stresses, whose averages are the same in a steady flow.  X is the centre
+of friction, K = 1/ζ, B the hard rows, S = (B K Bᵀ)⁻¹, and f the forces of potential and metric::
 
     Giesekus   σ = ½ (κ Q + Q κᵀ) ,    Q = Σ_k ζ_k y_k y_kᵀ ,    y_k = x_k − X             (1)
-    Kramers    σ = −½ Σ_k (F_k y_kᵀ + y_k F_kᵀ) − kT [(n − 1) 1 − Σ_k (Bᵀ S B K)_kk] ,     (2)
-               F = f − Bᵀ T ,    T = S (B (κ y + K f) + kT c) ,
-               c_l = tr[(K − K Bᵀ S B K) ∂²q_l] ,                                          (3)
+    Kramers    σ = −½ Σ_k (F_k y_kᵀ + y_k F_kᵀ) − kT [(n − 1) 1 − Σ_k (Bᵀ S B K)_kk]       (2)
+               F = f − Bᵀ T ,    T = S (B (κ y + K f) + kT c) ,                            (3)
+               c_l = tr[(K − K Bᵀ S B K) ∂²q_l]                                            (4)
 
-with X the centre of friction, K = 1/ζ, B the hard rows, S = (B K Bᵀ)⁻¹, and f the forces of
-potential and metric: F_k are all on bead k but the solvent's, averaged over noise
-(`mechanics.drift`).  They differ by −½ dQ/dt, exactly, in the mean over what happens next.
-Giesekus' stress needs no forces and fluctuates little in slow flows; Kramers' holds at any moment,
-also at rest and in flows that change.
+F_k is the whole force on bead k except the solvent's, averaged over noise (`mechanics.drift`).
+Kramers' stress is Giesekus' less ½ dQ/dt in the mean over the noise to come, and holds at any
+moment, also at rest and in flows that change.  Giesekus' needs no forces and fluctuates little in
+slow flows.
 """
 
 from __future__ import annotations
@@ -127,8 +127,8 @@ def tensions(
 ) -> Array:
     """Tensions of the hard coordinates averaged over the noise; a stretched rod has one above 0.
 
-    T = S (B (κ y + K f) + kT c) with S and c of (3) and f without the rods.  At rest they are not
-    zero: of a rigid dumbbell 2 kT/a in space, since its beads would fly apart.
+    T of (3), with f without the rods.  At rest they are not zero: of a rigid dumbbell 2 kT/a in
+    space, since its beads would fly apart.
 
     (..., n_hard), in the order of ``chain.hard``: forces of rods, torques of hard angles.  Of any
     chain: on a fixed base y is x, and the flow at rest in the base point; otherwise y is about the
@@ -141,19 +141,19 @@ def tensions(
 def instantaneous_viscosity(chain: Chain, x: ArrayLike, stepper: Brownian) -> Array:
     """Viscosity that rods have at once, before their orientation changes, (...).
 
-    The part of Kramers' stress that is proportional to the flow, averaged over all directions: with
-    y_k = E x_k, Σ (B y)·(B K Bᵀ)⁻¹ (B y)/((d + 2)(d − 1)) over an orthonormal basis of symmetric
-    traceless E.  ζa²/30 of a rigid dumbbell, which is 2/5 of its viscosity at rest.  Relaxation
-    moduli have it as η_∞ δ(t), no part of what `relaxation_modulus` gives (Doyle, Shaqfeh & Gast
-    1997).  Arguments and errors are those of `kramers_stress`.
+    The part of Kramers' stress that is proportional to the flow, averaged over all directions:
+    Σ (B v)·S (B v)/((d + 2)(d − 1)) over an orthonormal basis of symmetric traceless E, where the
+    velocities are v_k = E y_k.  ζa²/30 of a rigid dumbbell, 2/5 of its viscosity at rest.
+    Relaxation moduli have it as η_∞ δ(t), which `relaxation_modulus` leaves out (Doyle, Shaqfeh &
+    Gast 1997).  Arguments and errors are those of `kramers_stress`.
     """
     x, zeta, _ = _checked(chain, x, stepper, free=True)
     away = _about_centre(x, zeta)
     total = np.zeros(x.shape[:-2])
     for E in _traceless(chain.dim):
-        y = away @ E
-        force = zeta[:, None] * y
-        total += ((force - mean_forces(chain, x, force, zeta, 0.0).total) * y).sum(axis=(-2, -1))
+        flow = away @ E
+        force = zeta[:, None] * flow
+        total += ((force - mean_forces(chain, x, force, zeta, 0.0).total) * flow).sum(axis=(-2, -1))
     answer: Array = (total / ((chain.dim + 2) * (chain.dim - 1)))[()]
     return answer
 
@@ -245,7 +245,7 @@ def _forces(
     if kappa.any():
         seen = x if chain.base == "fixed" else _about_centre(x, zeta)
         solvent = zeta[:, None] * np.einsum("...ab,...kb->...ka", kappa, seen)
-    return mean_forces(chain, x, force + solvent, zeta, kT), solvent  # (3)
+    return mean_forces(chain, x, force + solvent, zeta, kT), solvent  # (3), (4)
 
 
 def _about_centre(x: Array, zeta: Array) -> Array:

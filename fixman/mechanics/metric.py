@@ -1,10 +1,10 @@
 """The mass-metric determinant over many configurations: potential, force and weights.
 
-    U = ½ kT ln det H^bb ,   H^bb = B_b M⁻¹ B_bᵀ                             (Fixman 1974)
+    U = ½ kT ln det H^bb ,   H^bb = B_b M⁻¹ B_bᵀ ,   det G^aa = det G · det H^bb   (Fixman 1974)
 
-Added to the energy of a simulation with rigid bonds it makes that sample the ensemble of stiff
-ones, the limit of springs whose constants do not depend on the configuration; exp(−U/kT) is the
-weight that does the same for frames of a rigid simulation (theory.md section 4).
+By the last the rigid density √det G^aa is √det H^bb times the stiff one, √det G.  So U, added to
+the energy of a rigid simulation, makes that sample the stiff ensemble, the limit of springs whose
+constants do not depend on x.  Weights exp(−U/kT) do so for rigid frames (theory.md section 4).
 
 With ``inverse_masses`` K = diag 1/ζ it is the mobility metric √det(B_b K B_bᵀ) that Brownian
 dynamics with projected constraints samples, and corrects such a simulation.
@@ -106,8 +106,8 @@ def fixman_force(
     -------
     ndarray (..., n, dim)
         In units of kT over length, with components along hard coordinates, which the constraints
-        take up.  Net force and torque on a free chain vanish.  Where a bend that is held straight
-        is not, all this holds but for parts of the size of the bend.
+        take up.  Net force and torque on a free chain vanish.  If a bend held straight is off by
+        δ, all this holds up to O(δ).
     """
     kT = arrays.positive(kT, "kT")
     return _each(chain, x, inverse_masses, workers, kT, forces=True)

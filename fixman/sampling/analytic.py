@@ -151,7 +151,7 @@ def mean_square_cosines(
         m, _ = _coupling(dim, masses, base, "rigid")
         above, below = special.hyp2f1(-0.5, [1.5, 0.5], [dim / 2 + 1, dim / 2], m)
         return np.array([above / below / dim])
-    return _settled(transfer.square_cosines, w, dim)
+    return _on_finer_grids(transfer.square_cosines, w, dim)
 
 
 def mean_square_products(
@@ -161,7 +161,7 @@ def mean_square_products(
 
     The diagonal is ⟨cos⁴ θ⟩.  Accuracy and errors are those of `mean_square_cosines`.  O(bonds²).
     """
-    return _settled(transfer.square_products, _freely_jointed(bonds, dim, masses, base), dim)
+    return _on_finer_grids(transfer.square_products, _freely_jointed(bonds, dim, masses, base), dim)
 
 
 def bend_density(
@@ -292,7 +292,7 @@ def mean_fourth_end_to_end(
     scale = arrays.positive(length, "length") ** 4
     if ensemble == "stiff" or N == 1:
         return scale * N * (N + 2.0 * (N - 1.0) / dim)
-    return scale * float(_settled(transfer.fourth_end_to_end, w, dim))
+    return scale * float(_on_finer_grids(transfer.fourth_end_to_end, w, dim))
 
 
 def mean_square_gyration(bonds: int, *, cosine: ArrayLike = 0.0, length: float = 1.0) -> Array:
@@ -442,16 +442,16 @@ def _freely_jointed(bonds: int, dim: int, masses: ArrayLike, base: Base) -> Arra
 def _bend_series(bonds: int, dim: int, masses: ArrayLike, base: Base) -> Array:
     w = _freely_jointed(bonds, dim, masses, base)
     first = transfer.ORDERS[0]
-    return _settled(transfer.bend_series, w, dim, lambda series: series[:, :first])
+    return _on_finer_grids(transfer.bend_series, w, dim, lambda series: series[:, :first])
 
 
-def _settled(
+def _on_finer_grids(
     compute: Callable[[Array, transfer.Grid], Array],
     w: Array,
     dim: int,
     watched: Callable[[Array], Array] = np.asarray,
 ) -> Array:
-    return transfer.settled(lambda grid: compute(w, grid), dim, watched, 1.0 / w[w > 0.0])
+    return transfer.on_finer_grids(lambda grid: compute(w, grid), dim, watched, 1.0 / w[w > 0.0])
 
 
 def _coupling(dim: int, masses: ArrayLike, base: Base, ensemble: Ensemble) -> tuple[float, float]:

@@ -253,7 +253,7 @@ def _tabulated(chain: Chain) -> _Tables:
         int(place[n if fixed else 0]),
         w,
         np.where(inwards, beads[:-1], beads[parents]),
-        transfer.settled(
+        transfer.on_finer_grids(
             lambda grid: transfer.acceptances(w, parents, last, grid),
             chain.dim,
             transfer.Acceptances.smallest,

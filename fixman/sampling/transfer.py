@@ -3,24 +3,23 @@
 The weight √det H^bb (theory.md section 4) is the product of the roots of the pivots, and along a
 chain a pivot depends on the one before and on the bend between them (section 3):
 
-    d_{k+1} = w_{k+1} + w_k (1 − w_k cos² θ_k / d_k) .                                     (1)
+    d_{k+1} = w_{k+1} + w_k (1 − w_k c²_{k+1} / d_k) ,   c_{k+1} = cos θ_{k+1} .           (1)
 
 Averages are therefore products of integral operators on functions of one pivot,
 
-    h_k(d_k) = ∫ dθ_k sin^(dim−2) θ_k √d_{k+1} h_{k+1}(d_{k+1}) ,                          (2)
+    h_k(d_k) = ∫ dθ_{k+1} sin^(dim−2) θ_{k+1} √d_{k+1} h_{k+1}(d_{k+1}) ,                  (2)
 
-with θ_k between bonds k and k + 1, whose cosine is c_{k+1} in section 3, and h = 1 behind the last
-bend.  Chains can be drawn bend by bend, a bend with the density √d_{k+1} h_{k+1}(d_{k+1}).
+with θ_{k+1} between bonds k and k + 1, and h = 1 behind the last bend.  Chains can be drawn bend by
+bend, a bend with the density √d_{k+1} h_{k+1}(d_{k+1}).
 
 A pivot enters as z = ln(d/w), between 0 and `reach` = ln(1 + w_before/w), w being the inverse mass
 of the bead that ends its bond: functions of d itself would need many more nodes where masses are
-uneven.  They are known by their values at Chebyshev nodes, columns h_k (``columns[k]`` of the code
-is the one behind bend k, h_{k+1} here).  A row r_k integrates over all before pivot k, and A_k
-(`_operator`) is the matrix of (2), A_k^(p) with cos^p θ besides, both with √(d/w) for √d, since
-only ratios matter:
+uneven.  They are known by their values at Chebyshev nodes, columns h_k (``columns[k]`` is h_{k+1},
+bonds counted from 0).  A row r_k integrates over all before pivot k, and A_k (`_operator`) is the
+matrix of (2), A_k^(p) with c^p besides, p even, both with √(d/w) for √d, since only ratios matter:
 
     h_k = A_k h_{k+1} ,   r_{k+1} = r_k A_k ,
-    ⟨cos^p θ_k⟩ = r_k A_k^(p) h_{k+1} / r_k A_k h_{k+1} .                                  (3)
+    ⟨c^p_{k+1}⟩ = r_k A_k^(p) h_{k+1} / r_k A_k h_{k+1} .                                  (3)
 """
 
 from __future__ import annotations
@@ -78,7 +77,7 @@ def grid_of(order: int, dim: int) -> Grid:
     return Grid(dim, order, *chebyshev(order), np.cos(theta) ** 2, measure)
 
 
-def settled(
+def on_finer_grids(
     compute: Callable[[Grid], Found],
     dim: int,
     watched: Callable[[Found], Array],
@@ -129,7 +128,7 @@ def line(
 
 def _operator(key: Key, grid: Grid, powers: Sequence[int]) -> Array:
     _, _, reach = key
-    after, root = _over(key, grid, grid.squares)
+    after, root = _pivot_behind(key, grid, grid.squares)
     basis = np.polynomial.chebyshev.chebvander(2.0 * after / reach - 1.0, grid.order - 1)
     weights = grid.measure * root
     integrals = [
@@ -138,7 +137,7 @@ def _operator(key: Key, grid: Grid, powers: Sequence[int]) -> Array:
     return np.asarray(np.stack(integrals) @ grid.to_series)
 
 
-def _over(key: Key, grid: Grid, squares: Array) -> tuple[Array, Array]:
+def _pivot_behind(key: Key, grid: Grid, squares: Array) -> tuple[Array, Array]:
     """z and √(d/w) behind a bend, (nodes, bends), by (1): d/w = 1 + ratio (1 − cos² θ e^−z)."""
     ratio, reach, _ = key
     z = reach * (grid.nodes[:, None] + 1.0) / 2.0
@@ -181,15 +180,16 @@ def square_products(w: Array, grid: Grid) -> Array:
 
 
 def bend_series(w: Array, grid: Grid) -> Array:
-    """Densities (bends, terms), coefficients of Chebyshev polynomials in 2 cos² θ − 1.
+    """Densities (bends, terms), per radian in the plane and per unit of cos θ in space.
 
-    Between two heavy beads a light one leaves nearly a cusp where it is straight.
+    Coefficients of Chebyshev polynomials in 2 cos² θ − 1, many where a light bead between two heavy
+    ones leaves nearly a cusp at θ = 0.
     """
     row, keys, found, columns = line(w, grid, (0,))
     nodes, to_series = chebyshev(SHARPER * grid.order)
     values = np.empty((len(found), nodes.size))
     for k, (plain,) in enumerate(found):
-        after, root = _over(keys[k], grid, 0.5 * (nodes + 1.0))
+        after, root = _pivot_behind(keys[k], grid, 0.5 * (nodes + 1.0))
         at = 2.0 * after / keys[k][2] - 1.0
         values[k] = row @ (root * np.polynomial.chebyshev.chebval(at, grid.to_series @ columns[k]))
         row = scaled(row @ plain)
@@ -203,7 +203,7 @@ def bend_series(w: Array, grid: Grid) -> Array:
 
 
 def fourth_end_to_end(w: Array, grid: Grid) -> Array:
-    """⟨R⁴⟩ of bonds of length 1, see `fixman.analytic.mean_fourth_end_to_end`."""
+    """⟨R⁴⟩ by the recursion of `fixman.analytic.mean_fourth_end_to_end`, L = 1; ``along`` is q²."""
     row, _, found, _ = line(w, grid)
     one, square, along, fourth = row, row, row, row
     for plain, squared in found:

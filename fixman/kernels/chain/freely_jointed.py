@@ -2,27 +2,28 @@
 
 Bond k, from 0, joins joints k and k + 1, of inverse masses w_k and w_{k+1}, and has the direction
 u_k; joints are the beads, behind the base point (at the origin, w = 0) where the base is fixed.
-With the bend r_k = u_{k−1} × u_k between bonds, |r_k| = s_k, H^bb is tridiagonal (theory.md
-section 3; H^LL of Lee & Chirikjian 2005, eq. 23),
+It is bond k + 1 of theory.md, and so are d, e and s.  With c_k = u_{k−1}·u_k, r_k = u_{k−1} × u_k
+and s_k = |r_k|, H^bb is tridiagonal (theory.md section 3; H^LL of Lee & Chirikjian 2005, eq. 23),
 
-    H_kk = w_k + w_{k+1} ,   H_{k−1,k} = −w_k u_{k−1}·u_k ,                                 (1)
+    H_kk = w_k + w_{k+1} ,   H_{k−1,k} = −w_k c_k ,                                         (1)
 
 and its pivots have no subtraction,
 
     d_k = w_{k+1} + e_k ,   e_k = (w_k / d_{k−1}) (e_{k−1} + w_k s_k²) ,   e_0 = w_0 .      (2)
 
-From the last bond on S = (H^bb)⁻¹ follows, as positive terms with g_k = w_{k+1} u_k·u_{k+1} / d_k,
+e_k is the inverse of the mass that the chain before opposes to a pull along bond k.  From the last
+bond on S = (H^bb)⁻¹ follows, S_kk as a sum of positive terms, with g_k = w_{k+1} c_{k+1} / d_k,
 
     S_kk = 1/d_k + g_k² S_{k+1,k+1} ,   S_{k,k+1} = g_k S_{k+1,k+1} ,                       (3)
 
 and with it the force of ½ kT ln det H^bb (theory.md section 4),
 
-    F = kT Σ_k w_k S_{k−1,k} ∇(u_{k−1}·u_k) ,   ∂(u_{k−1}·u_k)/∂d_k = −r_k × u_k / L_k .    (4)
+    F = kT Σ_{k>0} w_k S_{k−1,k} ∇c_k ,   of bonds b_k = L_k u_k
+    ∂c_k/∂b_k = −r_k × u_k / L_k ,   ∂c_k/∂b_{k−1} = r_k × u_{k−1} / L_{k−1} .              (4)
 
-Sines come from rounded bonds unless masses are `uneven`: then ln det and the force hang on sines
-far below the rounding of a cross product, and take them from positions without any rounding.  Where
-masses differ by 1e8 and bends are of 1e-6 `hard` would leave seven decimals of ln det, where they
-differ by 1e12 three; here it is exact to rounding.  Forces are 3 to 3.9 times faster than there.
+Sines come from rounded bonds, or where masses are `uneven` from positions, without any rounding.
+Where masses differ by 1e8 and bends are of 1e-6 `hard` would leave seven decimals of ln det, for
+1e12 three; here it is exact to rounding.  Forces are 3 to 3.9 times faster than there.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from fixman.kernels.compiler.steps import exact_step
 from fixman.kernels.factors.sparse import LN2, multiplied
 from fixman.kernels.factors.tridiagonal import inverse_before, onward
 
-UNEVEN = 1e4  # ratio of masses: an error of ln det, per bond, of eps times its square root
+UNEVEN = 1e4  # ratio of masses; rounded sines cost ln det up to eps √ratio a bond
 # What `factored` leaves of a bond: u, 1/L, g of the bond before, 1/d and r.
 U, SHRINK, G, INVERSE, BEND, UNITS = 0, 3, 4, 5, 6, 9
 
@@ -98,7 +99,7 @@ def uneven(links):
 
 @exact_entry
 def factored(x, at, stride, chain, apart, work, like):
-    """LDLᵀ by (2), outwards, into ``work``, or where that is None ln det H^bb.
+    """Store LDLᵀ by (2) in ``work``; if that is None, return ln det H^bb.
 
     NaN where a bond cannot be measured.  ``chain`` are w and m of the joints, a zero for each axis,
     and whether the base is fixed; bends are exact where ``apart``.
@@ -153,24 +154,24 @@ def put_force(chain, kT, work, out, at, stride, like):
     (w, _), axes, fixed = chain
     zero = 0.0 * like
     S = g = pull = check = zero
-    r_outer = outer = (zero, zero, zero)
+    r_next = on_next = (zero, zero, zero)
     for k in range(w.size - 2, -1, -1):
         S, _ = inverse_before(load(work, UNITS * k + INVERSE, like), g, S)
         u = load3(work, UNITS * k + U, like)
         r = load3(work, UNITS * k + BEND, like)
-        a = scaled(pull, r_outer)
+        a = scaled(pull, r_next)
         g = load(work, UNITS * k + G, like)
         if k > 0:
             pull = kT * (w[k] * (g * S))
             a = minus(a, scaled(pull, r))
-        inner = scaled(load(work, UNITS * k + SHRINK, like), cross(a, u))  # on the end of bond k
-        force = minus(inner, outer)
+        on_bond = scaled(load(work, UNITS * k + SHRINK, like), cross(a, u))
+        force = minus(on_bond, on_next)
         at -= len(axes)
         put_states(out, at, stride, axes, force)
         check += 0.0 * force[0] + 0.0 * force[1] + 0.0 * force[2]
-        r_outer, outer = r, inner
+        r_next, on_next = r, on_bond
     if not fixed:
-        put_states(out, at - len(axes), stride, axes, scaled(-1.0, outer))
+        put_states(out, at - len(axes), stride, axes, scaled(-1.0, on_next))
     return lane.above(1.0 + zero, check)
 
 

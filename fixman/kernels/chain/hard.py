@@ -1,13 +1,14 @@
-"""The hard block of any chain: points → B → H^bb → its factor, and products with B and Bᵀ.
+"""The hard block of any chain: B, H^bb, its factor, products with B and Bᵀ, the metric force.
 
     H^bb = B_b M⁻¹ B_bᵀ ,   H_ij = Σ_k w_k ∂q_i/∂x_k · ∂q_j/∂x_k ,   w_k = 1/m_k
 
 (Fixman 1974; Lee & Chirikjian 2005, eq. 7), with the rows of theory.md section 2.
 
-A row that one bond u carries, a length or a square, has the one vector ∂q/∂u = ∂q/∂x_j = −∂q/∂x_i;
-any other row has a vector ∂q/∂x_k for each of its points.  Vectors are numbered, and a *slot* is a
-point with one of them and a sign.  Points are the beads, behind the three ghosts of a fixed base;
-arrays are flat and of units, point k from unit k·dim (see `lanes`).
+A row of one bond, a length or a square, has one vector, ∂q/∂x_j = −∂q/∂x_i; any other has a vector
+∂q/∂x_k for each of its points.  A *slot* is a point with a vector and a sign: bond (i, j) of
+direction u has the slots (i, u, −) and (j, u, +), and with bond (j, k) of direction v one product,
+H = −w_j u·v.  Points are the beads, behind the three ghosts of a fixed base; arrays are flat and of
+units, point k from unit k·dim (see `lanes`).
 """
 
 from __future__ import annotations
@@ -31,12 +32,13 @@ class Hard(NamedTuple):
     n, front : beads, and points before them
     kinds (m,), points (m · 4,) : kind and four points of each row
     vectors (m + 1,) : the first vector of each row, and the end
-    products (t · 3,), weights (t,) : element of H and two vectors, and w: H_p = Σ w · dot
+    products (t · 3,), weights (t,) : element of H, vectors a and b, and Σ ± w_k over the beads at
+        which the two rows have these: H_p = Σ weight · (a·b)
     owners, movers, carriers (s,), signs, shares (s,) : row, point, vector, sign, and sign over mass
         of each slot: ∂q/∂x of the row by the point is sign · vector
     total : number of vectors
-    ends (total,), meets (… · 2,), pulls (…,) : of W = Σ_j S_ij w g_j, where the terms of each
-        vector end; element S_ij and vector g_j of each term; and its w
+    ends (total,), meets (… · 2,), pulls (…,) : terms of W_a = Σ_j S_ij w g_j: where those of
+        vector a end; place of S_ij and number of g_j of each; its ± w
     symbolic : pattern of the factor
     public (m,) : number of each row among the hard coordinates
     """
@@ -80,7 +82,7 @@ def aligned(memory):
 
 
 class Block(NamedTuple):
-    """Vectors B, elements H, then its factor, with 1 / d in D, two units a row of work; S, W."""
+    """B: vectors; H: elements, then the factor; D: 1/d; work: two units a row; S, W: for forces."""
 
     B: np.ndarray[Any, np.dtype[np.float64]]
     H: np.ndarray[Any, np.dtype[np.float64]]
@@ -158,10 +160,7 @@ def gradients(system, X, B, like):
 
 @exact
 def matrix(system, B, H, like):
-    """H_ij = Σ_k w_k ∂q_i/∂x_k · ∂q_j/∂x_k, element by element (eq. 7).
-
-    ``products`` are sorted by element; of two slots with one bead the weight is ± w_k.
-    """
+    """H_ij = Σ_k w_k ∂q_i/∂x_k · ∂q_j/∂x_k (eq. 7); ``products`` are sorted by element."""
     axes = system.axes
     zero = 0.0 * like
     for p in range(system.symbolic.row.size):
@@ -232,11 +231,11 @@ def pull(system, B, Y, shares, out, like):
 def add_metric_force(system, block, F, X, kT, like):
     """F ← F − ½ kT ∂ ln det H^bb / ∂x, given the factor (theory.md section 4).
 
-        −½ kT ∂ ln det H^bb = −½ kT Σ_ij S_ij ∂H_ij = −kT Σ_ik W_ik · ∂g_ik ,   S = (H^bb)⁻¹ ,
-        g_ik = ∂q_i/∂x_k ,   W_ik = w_k Σ_j S_ij g_jk        (W = S B_b M⁻¹ of theory.md)
+        d ln det H^bb = Σ_ij S_ij dH_ij = 2 Σ_ik W_ik · dg_ik   for any dx ,   S = (H^bb)⁻¹ ,
+        dH_ij = Σ_k w_k (dg_ik·g_jk + g_ik·dg_jk) ,   g_ik = ∂q_i/∂x_k ,   W_ik = w_k Σ_j S_ij g_jk
 
     over the beads k of each row i; a row of one bond has W of its outer bead less that of its inner
-    one.  ∂g_ik = Σ_l (∂²q_i/∂x_k∂x_l) dx_l turns kT W into forces on bonds.
+    one.  dg_ik = Σ_l (∂²q_i/∂x_k∂x_l) dx_l turns kT W into forces on bonds.
     """
     axes = system.axes
     zero = 0.0 * like
@@ -254,13 +253,13 @@ def add_metric_force(system, block, F, X, kT, like):
     for r in range(system.kinds.size):  # −kT W · ∂²q
         kind = entry(system.kinds, r)
         u, v, t = row.bonds(kind, X, points, r, axes, like)
-        du, dv, dt = differences(kind, W, entry(system.vectors, r), axes, like)
+        du, dv, dt = along_bonds(kind, W, entry(system.vectors, r), axes, like)
         draw(kind, F, points, r, row.rate(kind, u, v, t, du, dv, dt), axes, like)
 
 
 @chosen(row.KINDS)
-def differences(kind, W, at, axes, like):
-    """Differences along the bonds of a row of its vectors W, from number ``at`` on."""
+def along_bonds(kind, W, at, axes, like):
+    """W along the bonds of a row, from its vectors, which begin with number ``at``."""
     if kind.beads == 2:  # one vector, of the bond itself
         return vector(W, at, axes, like), row.NONE, row.NONE
     g = [vector(W, at + k, axes, like) for k in range(kind.beads)]
@@ -285,7 +284,7 @@ def metric_frames(x, system, kT, first, last, out, memory, states):
     """Fixman forces of flat frames, or where kT is None ln det H^bb.
 
     Frames are taken one by one, or eight at a time in lanes, where there must be eight, with the
-    same bits.  Returns the first frame without an answer, or of eight with one, or -1.
+    same bits.  Returns the first frame of the first group that has one without an answer, or −1.
     """
     like = lane.zeros(states)
     dim = len(system.axes)

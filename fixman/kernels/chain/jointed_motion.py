@@ -1,38 +1,39 @@
 """Motion of linear chains whose hard coordinates are exactly their bonds, whatever their masses.
 
-ẍ, λ and q̈ of theory.md section 3: Lee & Chirikjian (2005), eq. 25 with its factors as in eq. 12
-(theory.md lists the misprint), and velocity terms κ.  Of their eq. 13 only (H^LL)⁻¹ is left, in
-(1): row k + 1 of H^LL λ = −(B_L M⁻¹ F + κ) when all rows before and behind it are eliminated.
+ẍ, λ and q̈ of theory.md section 3: Lee & Chirikjian (2005), eq. 12 (25 for the arm), with velocity
+terms κ.  Block by block, eq. 13, it is ``Partition.solve(method="lu")``.  Here e = (H^LL)⁻¹ d is
+−λ at rest, (1), and q̈ = B_a ẍ + κ_a, with ẍ from (2) and (3), replaces c − f.
 
-Bond k joins joints k − 1 and k and has the direction u_k.  Joint k has the acceleration A, the
-inverse mass w and all that is applied to it, F; κ belongs to bond k + 1.  Of the bend between bonds
-k and k + 1, c = u_k·u_{k+1} and t = u_{k+1} − c u_k, |t| = s.  In the plane t = s n_k, with the
-left normal n_k; in space t = r × u_k, with r = u_k × u_{k+1}.
+Bond k joins joints k − 1 and k and has the direction u_k.  Of joint k are the acceleration A, the
+inverse mass w, and F, all that is applied; of the bend between bonds k and k + 1 c = u_k·u_{k+1}
+and t = u_{k+1} − c u_k.  In the plane t = s n_k, with s = u_k × u_{k+1} and the left normal n_k; in
+space t = r × u_k, with r = u_k × u_{k+1}, and s = |r|.
 
 Cut at bond k + 1, the chain falls into two halves that answer to a push λ in it.  Joint k, at the
 end of the inner one, accelerates by A = (Y − w σ c λ) u_k + w (F_⊥ − t λ): w σ is what the chain
 before leaves of its mobility along u_k, Y is A·u_k without the push, and F_⊥ is F across u_k.
 Joint k + 1 accelerates along u_{k+1} by Ȳ + ē λ, with Ȳ and ē of the outer half.  The bond keeps
-its length, whence with F_t = F·t
+its length.  Without an index A, Y, F, w, σ are of joint k; ē, Ȳ of joint and λ, κ of bond k + 1:
 
-    d λ = c Y + w F_t − Ȳ − κ,    d = ē + w (σ c² + s²)                                 (1)
-    d A·u_k = Y (ē + w s²) − w σ c (w F_t − Ȳ − κ)                                      (2)
-    d A_⊥ = w F_⊥ (ē + w σ c²) + w r (r·w F) − w t (c Y − Ȳ − κ) ,   r·F = 0 in the plane   (3)
+    D λ = c Y + w F_t − Ȳ − κ,    D = ē + w (σ c² + s²),    F_t = F·t                   (1)
+    D A·u_k = Y (ē + w s²) − w σ c (w F_t − Ȳ − κ)                                      (2)
+    D A_⊥ = w F_⊥ (ē + w σ c²) + w r (r·w F) − w t (c Y − Ȳ − κ) ,   r·F = 0 in the plane   (3)
 
-Without the other half these are the recurrences of the sweeps, σ_k = e_k/d_k as in `tridiagonal`:
+D is the pivot of row k + 1 when it is eliminated last, 1/D = ((H^LL)⁻¹)_{k+1,k+1}.  Without the
+other half these are the recurrences of the sweeps; e and d as in `tridiagonal`:
 
     Y_{k+1} = σ_{k+1} w_{k+1} F_{k+1}·u_{k+1} + (w_{k+1}/d_{k+1}) (c Y + w F_t − κ)       (4)
-    ē_k = w (ē + w s²)/(w + ē) ,                                        e from the other end  (5)
+    σ_k = e_k/d_k ,  σ_0 = 1 ;    ē_k = w (ē + w s²)/(w + ē) ,   e from the other end     (5)
     Ȳ_k = c [ē w (c F·u_k + F_t) + w (Ȳ + κ)]/(w + ē) + w (s² F·u_k − c F_t)              (6)
 
-Nothing here takes away again what came from the same source, as w (F_⊥ − t λ) does for a light bead
-between heavy ones: whatever the masses, ẍ is exact to rounding.  One sweep outwards for σ and Y,
-one back for ē, Ȳ and the answer.  Divisions are put off as in `tridiagonal.joined`: in the first
-sweep e = p/q, σ = S/q, Y = y/q; in the second ē = p/q and Ȳ = b/q, and q of the first is Q.
+Nothing here subtracts numbers with a common source, as w (F_⊥ − t λ) does for a light bead between
+heavy ones: whatever the masses, ẍ is exact to rounding.  One sweep outwards gives σ and Y, one back
+ē, Ȳ and the answer.  Divisions are put off as in `tridiagonal.joined`: outwards e = p/q₀, σ = S/q,
+Y = y/q, with q₀ the q of one bond before; back ē = p/q, Ȳ = b/q, and Q is the q of the way out.
 
-In the plane this is 5 to 12 times faster than `motion` with its q̈, in space 4 to 5.  With masses
-1 and 1e-12 by turns on a nearly straight chain `motion` would leave eight digits of ẍ, this leaves
-fifteen.  The steps say which products are fused: no digit hangs on a compiler.
+In the plane this is 5 to 12 times faster than `motion` with its q̈, in space 4 to 5.  With masses 1
+and 1e-12 by turns on a nearly straight chain it leaves fifteen digits of ẍ, `motion` would eight.
+The steps say which products are fused: no digit hangs on a compiler.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ LARGE = 1e30  # so that products of two of them with masses can be formed
 
 
 class Inner(NamedTuple):
-    """The inner half behind a joint: q e, q σ and q (c Y + w F_t − κ); q before it, and q."""
+    """The inner half: q₀ e, q σ and q₀ (c Y + w F_t − κ); q₀, the q of one bond before; and q."""
 
     p: float
     S: float
@@ -131,7 +132,7 @@ def inward(outer, swept, joint, w, mass, kappa):
     yielding = w * S * c  # Q w σ c
     straight = fma(q, turning, p)  # q (ē + w s²)
     bent = fma(Q, p, q * (yielding * c))  # Q q (ē + w σ c²)
-    inverse = 1.0 / fma(Q * q, turning, bent)  # 1 / (Q q d)
+    inverse = 1.0 / fma(Q * q, turning, bent)  # 1 / (Q q D)
     lack = fma(-q, pushed, b)
     tension = fma(Q, lack, -(q * (c * y))) * inverse  # (1)
     a_u = fma(y, straight * inverse, (yielding * inverse) * lack)  # (2)
@@ -177,10 +178,7 @@ def difference(array, j, before):
 
 @exact_step
 def bond_to(x, v, j, point, velocity):
-    """Point j and its velocity, and its bond: d, what that lost to rounding, 1/L and u.
-
-    Then L², κ, and in the plane what velocities add to α̈.
-    """
+    """Point j, its velocity, its bond (d, its remainder, 1/L, u), L², κ, velocity terms of α̈."""
     point, d, low = difference(x, j, point)
     velocity, e, elow = difference(v, j, velocity)
     square = fused_dot(d, d)
@@ -188,8 +186,8 @@ def bond_to(x, v, j, point, velocity):
     swept = scaled(shrink, crossed(d, e))
     kappa, rate = fused_dot(swept, swept) * shrink, 0.0
     if len(d) == 2:
-        # d·ḋ, zero but for rounding where the velocities satisfy the constraints; on straight
-        # chains it is all that q̈ consists of.
+        # d·ḋ is zero but for rounding where the velocities satisfy the constraints.  On straight
+        # chains q̈ consists of it alone.
         (stretch,) = accurate_cross(d, low, (-e[1], e[0]), (-elow[1], elow[0]))
         rate = -2.0 * swept[0] * stretch * shrink * shrink * shrink
     return point, velocity, (d, low, shrink, scaled(shrink, d)), square, kappa, rate
@@ -278,7 +276,7 @@ def motion_frames(x, v, torque, force, none, links, n, fixed, out):
         h = 0.0
         inner = Inner(w[0], 1.0, 0.0, 0.0, 1.0)
         bond = none, none, 0.0, none
-        for k in range(N):
+        for k in range(N):  # outwards
             before, ahead, h = bond, h, 0.0
             found = bond_to(x, v, bead + k + 1, point, velocity)
             point, velocity, bond, square, kappa, rate = found
@@ -302,7 +300,7 @@ def motion_frames(x, v, torque, force, none, links, n, fixed, out):
         put_entries(out, frame, dim * (N - lag), a)
         outer = Outer(w[N], this.f_u, 1.0)
         angle, check = 0.0, fused_dot(none, a)
-        for k in range(N - 1, -1, -1):
+        for k in range(N - 1, -1, -1):  # back
             swept, shrink, this = kept(work, k, none)
             kappa = out[frame, lengths + k]
             tension, a_u, a, outer = inward(outer, swept, this, w[k], m[k], kappa)

@@ -1,7 +1,7 @@
 """The kinds of internal coordinate: one record each, from which all else is derived.
 
-A row has a kind and up to four points, which it depends on through the bonds between successive
-ones: the vectors u, v and t, d of Lee & Chirikjian (2005), eq. 17, with directions û = u/L_u, v̂.
+A row depends on up to four points through the bonds between successive ones, u, v and t (each is
+the d of Lee & Chirikjian 2005, eq. 17); û = u/L_u.
 ∂q/∂x of a point is the gradient with respect to the bond that ends there minus that with respect to
 the bond that begins there.  A rate is (∂²q/∂u∂u) u̇, row by row.  Formulas are those of theory.md
 section 2, for floats and `eight` states in lanes alike, to the last digit.
@@ -18,7 +18,7 @@ from fixman.kernels.algebra.vectors import cross, dot, minus, plus, put_vector, 
 from fixman.kernels.compiler.lanes import above, beyond, choose, entry, fma, larger, root, smaller
 from fixman.kernels.compiler.steps import chosen, exact_step, moving, rates, still
 
-SMALLEST_SINE = 4.0 * 2.0**-52  # a gradient divided by less than this is not one
+SMALLEST_SINE = 4.0 * 2.0**-52  # a smaller divisor leaves no digit of a gradient
 # Squares of bond lengths in between leave room for the eighth powers in the four-point forms.
 SMALLEST_SQUARE, LARGEST_SQUARE = 1e-70, 1e70
 NONE = (0.0, 0.0, 0.0)  # the gradient with respect to a bond that does not matter
@@ -477,7 +477,7 @@ def rate(kind, u, v, t, du, dv, dt):
 
 @chosen(KINDS)
 def curvature(kind, u, v, t, du, dv, dt):
-    """κ = ẋᵀ (∂²q/∂x²) ẋ, the second time derivative of q along x + ẋ t."""
+    """κ = ẋᵀ (∂²q/∂x²) ẋ, the second derivative of q(x + ẋ s) by s."""
     gu, gv, gt = rates(kind.gradient(*moving((u, v, t), (du, dv, dt))))
     return dot(du, gu) + dot(dv, gv) + dot(dt, gt)
 

@@ -192,7 +192,7 @@ def log_product(V, first, like):
 def inverse_on_pattern(V, D, S, symbolic, work, like):
     """Elements of A⁻¹ on the pattern of L into S, with 2 m units of work.
 
-    The Takahashi recurrence, last column first: S_ij = −Σ_k S_ik L_kj over the k in column j.
+    S_ij = −Σ_{k>j} S_ik L_kj, i > j; S_jj = 1/d_j − Σ_{k>j} L_kj S_kj (Takahashi), last j first.
     """
     first, row = symbolic.first, symbolic.row
     m = first.size - 1

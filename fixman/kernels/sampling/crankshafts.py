@@ -1,9 +1,9 @@
 """Moves of parts of a chain in Monte Carlo, each tried and accepted or refused in O(n).
 
 A move turns beads about a point, about the line through two others, or shifts all of them.  It
-changes no hard coordinate q_b, nor volume as a map of all positions, since the rotation depends on
-the other beads alone.  So Π δ(q_b − b) dx, the stiff measure, stays, and the weight is e^(−U/kT),
-in the rigid ensemble √det H^bb e^(−U/kT).
+keeps the hard q_b, and volume as a map of all positions, since its rotation depends on the other
+beads alone.  So it keeps Π δ(q_b − b) dx, the stiff measure.  Proposals are symmetric, and a move
+is accepted with min(1, W′/W), W = e^(−U/kT), in the rigid ensemble √det H^bb e^(−U/kT).
 
 Points are the beads, behind those of a fixed base, which do not move (see `hard`).
 """
@@ -32,7 +32,7 @@ class Moves(NamedTuple):
     order (n,) : beads so that those on one side of a joint stand in a row
     kinds (M,) : of each move
     spans (M, 2) : from where to where in ``order`` beads turn; of `RING` in ``rings``
-    axes (M, 2) : the points of a line, of `POINT` the second
+    lines (M, 2) : the points of a line, of `POINT` the second
     rings : places in ``order`` of the beads round each ring, `OUTSIDE` for the base point
     front : coordinates of the points before the beads
     steps (R,) : lengths of the widest shift of each replica; (0,) without shifts
@@ -41,7 +41,7 @@ class Moves(NamedTuple):
     order: np.ndarray[Any, np.dtype[np.int64]]
     kinds: np.ndarray[Any, np.dtype[np.int64]]
     spans: np.ndarray[Any, np.dtype[np.int64]]
-    axes: np.ndarray[Any, np.dtype[np.int64]]
+    lines: np.ndarray[Any, np.dtype[np.int64]]
     rings: np.ndarray[Any, np.dtype[np.int64]]
     front: np.ndarray[Any, np.dtype[np.float64]]
     steps: np.ndarray[Any, np.dtype[np.float64]]
@@ -60,11 +60,11 @@ def between(words, rings, span):
 
 
 @exact_kernel
-def proposal(words, moves, row, X, width, dim):
+def proposal(words, moves, move, X, width, dim):
     """Places that turn, the point and the rotation; false for no axis; and the stream."""
-    kind = moves.kinds[row]
-    first, end = moves.spans[row, 0], moves.spans[row, 1]
-    one, two = moves.axes[row, 0], moves.axes[row, 1]
+    kind = moves.kinds[move]
+    first, end = moves.spans[move, 0], moves.spans[move, 1]
+    one, two = moves.lines[move, 0], moves.lines[move, 1]
     if kind == POINT:
         q, words = turn(words, width, dim)
         return (first, end, two), q, True, words
@@ -104,7 +104,7 @@ def turned(moves, part, q, X, Y, dim):
 
 @exact_call
 def log_weight(X, F, system, tables, kT, space, work):
-    """½ ln det H^bb − U/kT, of these what there are tables of; NaN where there is none."""
+    """½ ln det H^bb − U/kT, each if there are tables of it; NaN where there is no weight."""
     total = 0.0
     if system is not None:
         found = hard.factor(system, space, X, 0.0)
@@ -160,8 +160,8 @@ def advance(x, random, tally, system, tables, moves, kT, sweeps, replicas):
                 return replica
             for _ in range(count):
                 f, words = uniform(words)
-                row = int(f * count)
-                if moves.kinds[row] == SHIFT:
+                move = int(f * count)
+                if moves.kinds[move] == SHIFT:
                     exists = True
                     for a in range(dim):
                         f, words = uniform(words)
@@ -169,7 +169,7 @@ def advance(x, random, tally, system, tables, moves, kT, sweeps, replicas):
                         for k in range(fixed + a, X.size, dim):
                             Y[k] = X[k] + shift
                 else:
-                    part, q, exists, words = proposal(words, moves, row, X, width, dim)
+                    part, q, exists, words = proposal(words, moves, move, X, width, dim)
                     turned(moves, part, q, X, Y, dim)
                 f, words = uniform(words)
                 tally[replica, 0] += 1.0

@@ -1,13 +1,14 @@
 """Sweeps of pivots along chains of bonds, each in O(1), for Monte Carlo without a potential.
 
 A sweep goes from one end to the other and turns all that is ahead of a joint by a random rotation.
-With the pivots of H^bb from both ends (see `tridiagonal`), w + e from behind and w + r from ahead,
+Joint k has the pivots of H^bb from both ends (see `tridiagonal`), w_k + e_{k−1} of the bond behind
+and w_k + r_k of that ahead, and without indices
 
     det H^bb ∝ (w + e) (w + r) − w² c² = w (e + r) + e r + w² s²
 
-in the sine of the bend at a joint: nothing cancels.  Those from behind are made on the way, one
-division a joint.  The bonds ahead are turned when the sweep gets to them, by the product of all
-rotations.  Sweeps begin and end with positions, in turns from either end.
+in the sine of its bend: nothing cancels.  A pivot is accepted with min(1, √(det′/det)) in the rigid
+ensemble, always in the stiff one (theory.md section 4).  Bonds are turned when the sweep gets to
+them, by the product of all rotations.  Sweeps begin and end with positions.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def turn(words, width, dim):
     """Return a random rotation by ``width`` ≤ π at most, uniform among these, and the stream.
 
     A quaternion on a cap of the sphere: its real part 1 − t has the density √(1 − (1 − t)²), its
-    axis is Marsaglia's (1972).
+    axis is uniform (Marsaglia 1972).
     """
     if dim == 2:
         c, s, words = spin(words, width)
@@ -56,7 +57,7 @@ def turn(words, width, dim):
         t *= 2.0 * quarter * quarter
         square = t * (2.0 - t)
         y *= half
-        if not y * y > square:  # nor without end for a width of zero or NaN
+        if not y * y > square:  # ends for a width of zero or NaN too
             break
     while True:
         y, words = uniform(words)
@@ -103,7 +104,7 @@ def sweep(words, units, w, rest, width, options):
     """Try one pivot at every joint, and turn all; how many were accepted, and the stream.
 
     ``units (N, 3)`` are the directions of the bonds, ``w (N + 1,)`` inverse masses of the joints;
-    ``rest (N,)`` becomes e; ``options`` are the dimension and whether the ensemble is rigid.
+    ``rest (N,)`` is r on the way, then e; ``options`` are dim and whether the ensemble is rigid.
     """
     dim, rigid = options
     last = units.shape[0] - 1
@@ -115,14 +116,14 @@ def sweep(words, units, w, rest, width, options):
             wk, r = w[k + 1], rest[k + 1]
             rest[k] = onward(r, wk, 1.0 / (wk + r), square_sine(u, v))
             v = u
-    whole, words = turn(words, width, dim)
-    before = rotated(whole, (units[0, 0], units[0, 1], units[0, 2]))
+    turned_by, words = turn(words, width, dim)
+    before = rotated(turned_by, (units[0, 0], units[0, 1], units[0, 2]))
     units[0, 0], units[0, 1], units[0, 2] = before
     accepted = 0
     e = w[0]
     rest[0] = e
     for k in range(1, last + 1):
-        v = rotated(whole, (units[k, 0], units[k, 1], units[k, 2]))
+        v = rotated(turned_by, (units[k, 0], units[k, 1], units[k, 2]))
         tried, words = turn(words, width, dim)
         after = rotated(tried, v)
         if rigid:
@@ -139,7 +140,7 @@ def sweep(words, units, w, rest, width, options):
             accept = True
         if accept:
             accepted += 1
-            whole = product(tried, whole)
+            turned_by = product(tried, turned_by)
             v = after
         units[k, 0], units[k, 1], units[k, 2] = v
         before = v

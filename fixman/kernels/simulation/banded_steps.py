@@ -12,9 +12,9 @@ that share a joint are at most `BAND` = 4 apart.  RATTLE (Andersen 1983) takes
     positions    H λ = ½ (d² − p²) ,   x ← x + M⁻¹ Bᵀ λ , again and again                   (2)
     velocities   H λ = −B v ,   v ← v + M⁻¹ Bᵀ λ                                            (3)
 
-with H and B where the drift begins in (2), at the end of it in (3): one LDLᵀ serves for both, and
-the error of (2) falls by a factor of the order of the drift each time (Barth et al. 1995).  Steps
-are 2.7 to 7 times faster than those of `general_steps`.
+with H and B at the beginning of the drift in (2) and at its end in (3): one LDLᵀ serves for both,
+and (2) multiplies its error by about the drift each time (Barth et al. 1995).  Steps are 2.7 to 7
+times faster than those of `general_steps`.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def backward(room, r, after, like):
 
 
 @exact
-def lacking(system, room, X, limits, like):
+def residuals(system, room, X, limits, like):
     """L z = ½ (d² − p²) at X; how far the largest of these is beyond tolerance and rounding."""
     tolerance, rounded = limits
     worst, before = 0.0 * like, nothing(like)
@@ -201,7 +201,7 @@ def push(system, room, Y, busy, rate, like):
 
 
 @exact
-def hold(system, room, X0, X, V, rate, limits, like):
+def shake(system, room, X0, X, V, rate, limits, like):
     """X onto the manifold by (2)."""
     tolerance, iterations = limits
     m = system.begins.size
@@ -211,7 +211,7 @@ def hold(system, room, X0, X, V, rate, limits, like):
     for r in range(m):
         store(room.total, r, zero)
     for _ in range(min(iterations, CHORDS)):
-        busy &= lane.beyond(lacking(system, room, X, allowed, like), zero)
+        busy &= lane.beyond(residuals(system, room, X, allowed, like), zero)
         if busy == 0:
             break
         push(system, room, X, busy, rate, like)
@@ -244,9 +244,9 @@ def logdet(system, room, like):
 
 @exact_step
 def inverse_on_band(inverse, below, S):
-    """S_rr, …, S_{r+BAND,r} before the S[i][k] of the next rows, k ≤ i, and S with them.
+    """S_rr, …, S_{r+BAND,r} from the S[i][k] of the next rows, k ≤ i, and S with them.
 
-    S_{r+i,r} = −Σ_k S_{r+i,r+k} L_{r+k,r} (Takahashi), last column first.
+    S_{r+i,r} = −Σ_k S_{r+i,r+k} L_{r+k,r}; S_rr = 1/D_r − Σ_k L_{r+k,r} S_{r+k,r} (Takahashi).
     """
     column = []
     for i in range(BAND):

@@ -2,13 +2,13 @@
 
     room(system, targets, like)                         what depends on the targets, and work
     factor(system, room, X, like)                       LDLᵀ of H^bb at X, for all that follow
-    hold(system, room, X0, X, V, rate, limits, like)    X onto the manifold along B(X0)ᵀ, to a
+    shake(system, room, X0, X, V, rate, limits, like)   X onto the manifold along B(X0)ᵀ, to a
                                                         tolerance in so many iterations at most
     project(system, room, V, X, like)                   V along the manifold at X
     logdet(system, room, like)                          ln det H^bb but for a constant
     add_metric_force(system, room, F, X, kT, like)      F ← F − ½ kT ∂ ln det H^bb / ∂x
 
-With `OFTEN` the system says how many iterations there are at most; `jointed_steps.hold` needs no
+With `OFTEN` the system says how many iterations there are at most; `jointed_steps.shake` needs no
 factor.  A system that is None has no room, no factor and no force.
 """
 
@@ -53,7 +53,7 @@ def _chosen(name: str, options: Any) -> Any:
 
 
 room = _chosen("room", ARRAYS)
-hold = _chosen("hold", OPTIONS)
+shake = _chosen("shake", OPTIONS)
 factor = _chosen("factor", OPTIONS)
 project = _chosen("project", OPTIONS)
 logdet = _chosen("logdet", OPTIONS)

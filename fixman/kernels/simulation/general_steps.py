@@ -84,8 +84,8 @@ def residual(kind, u, v, t, g, goal, size, far):
 
 
 @exact
-def hold(system, room, X0, X, V, rate, limits, like):
-    """Newton's method with the factor of H at X0; once, it is on its way from afar."""
+def shake(system, room, X0, X, V, rate, limits, like):
+    """Newton's method with the factor of H at X0; once only, X may be far from the manifold."""
     m = system.kinds.size
     axes, kinds, points, vectors = system.axes, system.kinds, system.points, system.vectors
     tolerance, iterations = limits

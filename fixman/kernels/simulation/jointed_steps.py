@@ -1,25 +1,25 @@
 """Projections of freely jointed linear chains that move: RATTLE, and the Fixman force.
 
-Bond k joins joints k and k + 1, both from 0: the beads, after the base point (w = 0) where the base
-is fixed.  ``w`` and ``m`` are inverse masses and masses of the joints in a unit that makes w L² of
-order 1: no determinant overflows within `STRIDE` bonds.
+Bond k, from 0, joins joints k and k + 1, as in `freely_jointed`.  ``w`` and ``m`` are inverse
+masses and masses of the joints in a unit that makes w L² of order 1: no determinant overflows
+within `STRIDE` bonds.
 
-With bonds e where a drift begins, b on the way and u = b / L at its end, RATTLE (Andersen 1983)
-takes
+With bonds e where a drift begins, b on the way, u = b / L at its end RATTLE (Andersen 1983) takes
 
-    positions    A λ = ½ (L² − b²) ,   x ← x + M⁻¹ Σ e λ , again and again ,                  (1)
-                 A_kk = (w_k + w_{k+1}) b_k·e_k ,  A_{k,k±1} = −w b_k·e_{k±1}
-    velocities   H λ = −u·(v_{k+1} − v_k) ,   v ← v + M⁻¹ Σ u λ ,  H as A of u and u ,        (2)
+    positions    A λ = ½ (L² − b²) ,   x ← x + M⁻¹ B(x₀)ᵀ λ , again and again ,               (1)
+                 A_kk = (w_k + w_{k+1}) b_k·e_k ,  A_kj = −w b_k·e_j , j = k ± 1, w between them
+    velocities   H λ = −u·(v_{k+1} − v_k) ,   v ← v + M⁻¹ Bᵀ λ ,  H as A of u and u ,         (2)
 
-w beside a neighbour being that of the joint between.
+where Bᵀ λ is e_k λ_k (u_k λ_k) on joint k + 1 and minus that on joint k.  `shake` is (1); `factor`
+and `project` are (2).
 
 Both tridiagonal matrices are eliminated without a division in the recurrence.  Leading minors
 
     D_k = A_kk D_{k−1} − A_{k,k−1} A_{k−1,k} D_{k−2}                                          (3)
 
 have D_{k−1} / D_k for the reciprocal of the pivot, so that the division of one bond overlaps with
-those of its neighbours.  H has positive terms only, as in `freely_jointed`.  Steps are 3 to 4.4
-times faster than those of `general_steps`, in lanes 2.6 to 3.6.
+those of its neighbours.  The pivots of H are sums of positive terms.  Steps are 3 to 4.4 times
+faster than those of `general_steps`, in lanes 2.6 to 3.6.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ class Jointed(NamedTuple):
 
 
 class Room(NamedTuple):
-    """½ L² and 1/L of each bond; its u, 1/d and multiplier g before it, 0 at both ends; and z."""
+    """Memory of the bonds, with λ_k = z_k + g_{k+1} λ_{k+1}; u and g have a 0 at both ends."""
 
-    half: np.ndarray[Any, np.dtype[np.float64]]
-    shrink: np.ndarray[Any, np.dtype[np.float64]]
-    u: np.ndarray[Any, np.dtype[np.float64]]
-    inverse: np.ndarray[Any, np.dtype[np.float64]]
-    g: np.ndarray[Any, np.dtype[np.float64]]
+    half: np.ndarray[Any, np.dtype[np.float64]]  # ½ L²
+    shrink: np.ndarray[Any, np.dtype[np.float64]]  # 1/L
+    u: np.ndarray[Any, np.dtype[np.float64]]  # u_k at k + 1
+    inverse: np.ndarray[Any, np.dtype[np.float64]]  # 1/d
+    g: np.ndarray[Any, np.dtype[np.float64]]  # at k + 1 g_k of `freely_jointed`
     z: np.ndarray[Any, np.dtype[np.float64]]
 
 
@@ -77,6 +77,9 @@ def direction(room, k, like):
     return vector(room.u, k + 1, vec.SPACE, like)
 
 
+# --- positions (1) -------------------------------------------------------------------------------
+
+
 @exact_step
 def following(X, k, before, axes, like):
     x = vector(X, k, axes, like)
@@ -85,7 +88,7 @@ def following(X, k, before, axes, like):
 
 @exact_step
 def eliminated(minors, y, w0, w1, b, e, before, r):
-    """Leading minors (3), the pivot's reciprocal and y = L⁻¹ r over the pivots; r is lacking."""
+    """Leading minors (3), the pivot's reciprocal and y = L⁻¹ r over the pivots, r a residual."""
     D0, D1, coupling = minors
     lower = w0 * fused_dot(b, before)  # −A_{k,k−1}
     diagonal = (w0 + w1) * fused_dot(b, e)  # A_kk
@@ -96,7 +99,7 @@ def eliminated(minors, y, w0, w1, b, e, before, r):
 
 
 @exact
-def lacking(b, half, far):
+def residual(b, half, far):
     """½ (L² − b²); from afar |b| (L − |b|)."""
     rest = fma(-0.5, fused_dot(b, b), half)
     if far:
@@ -117,10 +120,10 @@ def move(X, V, k, rate, step, axes, like):
 
 
 @exact_step
-def excess(change, limit, square, step, step1):
-    """How far the change of a bond is beyond a share of its square; the largest so far."""
+def excess(change, limit, half, step, step1):
+    """How far |δb|² goes beyond limit · ½ L²; the largest so far."""
     d = minus(step1, step)
-    return lane.larger(fma(-limit, square, fused_dot(d, d)), change)
+    return lane.larger(fma(-limit, half, fused_dot(d, d)), change)
 
 
 @exact
@@ -137,9 +140,9 @@ def eliminate(system, room, X0, X, far, like):
     y = coupling = zero  # −A_{k−1,k}
     for first in range(0, bonds, STRIDE):
         for k in range(first, min(first + STRIDE, bonds)):
-            lack = lacking(b, load(room.half, k, like), far)
+            r = residual(b, load(room.half, k, like), far)
             D, inverse, reciprocal, y = eliminated(
-                (D0, D1, coupling), y, w[k], w[k + 1], b, e, before, lack
+                (D0, D1, coupling), y, w[k], w[k + 1], b, e, before, r
             )
             smallest = lane.smaller(D, smallest)
             store(room.z, k, y)
@@ -156,7 +159,7 @@ def eliminate(system, room, X0, X, far, like):
 
 @exact
 def push_back(system, room, X0, X, V, scales, busy, like):
-    """λ by back substitution; moves X, and V by a rate; how far bonds changed beyond a limit L²."""
+    """λ by back substitution; moves X, and V by a rate; how far |δb|² goes beyond limit · ½ L²."""
     w, axes = system.w, system.axes
     rate, limit = scales
     bonds = w.size - 1
@@ -181,8 +184,8 @@ def push_back(system, room, X0, X, V, scales, busy, like):
 
 
 @exact
-def hold(system, room, X0, X, V, rate, limits, like):
-    """X onto the manifold by (1); once, it is on its way from afar.
+def shake(system, room, X0, X, V, rate, limits, like):
+    """X onto the manifold by (1); with one iteration allowed, X may be far from it.
 
     An iteration leaves an error of ½ |δb|²: it is over, without looking at the bonds again, where
     this is at most a tolerance times L².
@@ -201,6 +204,9 @@ def hold(system, room, X0, X, V, rate, limits, like):
         if busy == 0:
             break
     return lost | busy
+
+
+# --- velocities (2) ------------------------------------------------------------------------------
 
 
 @exact_step
@@ -253,6 +259,9 @@ def project(system, room, V, X, like):
     shift(V, 0, -w[0], above, axes, like)
 
 
+# --- the metric ----------------------------------------------------------------------------------
+
+
 @exact
 def logdet(system, room, like):
     product, power = 0.0 * like + 1.0, 0.0 * like
@@ -263,11 +272,10 @@ def logdet(system, room, like):
 
 @exact
 def add_metric_force(system, room, F, X, kT, like):
-    """−½ kT ∂ ln det H / ∂x, but for its part along the bonds.
+    """−½ kT ∂ ln det H / ∂x by (3) and (4) of `freely_jointed`, but for its part along the bonds.
 
-    It is kT Σ_k w_k S_{k−1,k} ∇(u_{k−1}·u_k), with S = H⁻¹ beside its diagonal by the recurrence of
-    Takahashi, all terms positive.  ∂(u_{k−1}·u_k)/∂b_k is (u_{k−1} − c u_k) / L_k, of which the
-    second part pushes along the bond and is taken up by it, whatever its size.
+    ∂c_k/∂b_k is (u_{k−1} − c_k u_k) / L_k, of which the second part pushes along the bond and is
+    taken up by it, whatever its size.
     """
     w, axes = system.w, system.axes
     S = 0.0 * like

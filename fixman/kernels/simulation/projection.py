@@ -1,9 +1,13 @@
 """Projection onto given values of the hard coordinates, frame by frame.
 
 The nearest point in the metric of the masses: Newton's method onto the manifold, then descent of
-½ Σ m |x − x₀|² along it.  A step goes against the tangential part of x − x₀, scaled after Barzilai
-and Borwein (1988), and returns to the manifold by Newton's method; it is halved until the
-objective is below the largest of the last few, which is what keeps such steps safe.
+|x − x₀|²_M = Σ m |x − x₀|² along it, with the tangential part T of x − x₀,
+
+    T = P (x − x₀) ,   P = 1 − M⁻¹ B_bᵀ (H^bb)⁻¹ B_b ,   x ← shake(x − s T) ,
+    s = |Δx|²_M / Δx·M ΔT   (Barzilai & Borwein 1988), Δ from the step before, 1 in the first ,
+
+halved until |x − x₀|²_M is at most the largest of the last `MEMORY` less 1e-4 s |T|²_M (Grippo,
+Lampariello & Lucidi 1986).  It is done where |T|_M ≤ `STATIONARY` |x − x₀|_M.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ import numpy as np
 
 from fixman.kernels.chain.hard import read_points, read_states
 from fixman.kernels.compiler.lanes import exact, exact_arrays, exact_kernel
-from fixman.kernels.simulation.constraints import OFTEN, factor, hold, project, room
+from fixman.kernels.simulation.constraints import OFTEN, factor, project, room, shake
 from fixman.kernels.simulation.general_steps import rounding
 from fixman.kernels.simulation.trials import copy
 
@@ -33,7 +37,7 @@ def tolerance(x, shortest):
 
 
 @exact
-def remoteness(x, start, masses):
+def square_distance(x, start, masses):
     total = 0.0
     for k in range(x.size):
         total += masses[k] * (x[k] - start[k]) ** 2
@@ -45,7 +49,7 @@ def onto_manifold(system, space, shortest, X, X0, idle):
     for _ in range(NEWTON):
         copy(X, X0, 0.0)
         factor(system, space, X0, 0.0)
-        if not hold(system, space, X0, X, idle, 0.0, (tolerance(X0, shortest), 1), 0.0):
+        if not shake(system, space, X0, X, idle, 0.0, (tolerance(X0, shortest), 1), 0.0):
             return True
     return False
 
@@ -54,28 +58,27 @@ def onto_manifold(system, space, shortest, X, X0, idle):
 def nearest(system, space, masses, shortest, start, work):
     """Descend along the manifold from ``work[0]``, where the answer is left; whether it is one.
 
-    Vectors in ``work``: positions, the ones before, their tangential displacements, and an idle
-    one.  The factor at the answer is left too.
+    ``work`` are x and x before, T of both, and idle units.  The factor at the answer is left too.
     """
     X, X0, T, T0, idle = work
     weight = 0.0
     for k in range(masses.size):
         weight += masses[k]
     recent = np.full(MEMORY, -math.inf)
-    distance = remoteness(X, start, masses)
+    objective = square_distance(X, start, masses)
     step = 0.0
     for iteration in range(DESCENT):
         factor(system, space, X, 0.0)
         for k in range(X.size):
             T[k] = X[k] - start[k]
         project(system, space, T, X, 0.0)
-        slope = 0.0
+        square_T = 0.0
         for k in range(T.size):
-            slope += masses[k] * T[k] * T[k]
+            square_T += masses[k] * T[k] * T[k]
         unseen = 0.25 * max(rounding(start, 0.0), rounding(X, 0.0)) * math.sqrt(weight)
         # x is rounded, and so is the objective: what is left may be too small to be seen in it.
-        noise = 1000.0 * unseen * math.sqrt(distance)
-        if math.sqrt(slope) <= STATIONARY * math.sqrt(distance) + unseen:
+        noise = 1000.0 * unseen * math.sqrt(objective)
+        if math.sqrt(square_T) <= STATIONARY * math.sqrt(objective) + unseen:
             break
         moved = 0.0
         turned = 0.0
@@ -84,28 +87,28 @@ def nearest(system, space, masses, shortest, start, work):
             moved += masses[k] * change * change
             turned += masses[k] * change * (T[k] - T0[k])
         step = min(max(moved / turned, 0.01), 100.0) if turned > 0.0 else 1.0
-        recent[iteration % MEMORY] = distance
+        recent[iteration % MEMORY] = objective
         highest = -math.inf
         for k in range(MEMORY):
             highest = max(highest, recent[k])
         X, X0 = X0, X
         T, T0 = T0, T
-        before = distance
+        before = objective
         for _ in range(HALVINGS):
             for k in range(X.size):
                 X[k] = X0[k] - step * T0[k]
             limits = tolerance(X0, shortest), OFTEN
-            lost = hold(system, space, X0, X, idle, 0.0, limits, 0.0)
-            distance = math.inf if lost else remoteness(X, start, masses)
-            if distance <= highest - 1e-4 * step * slope:
+            lost = shake(system, space, X0, X, idle, 0.0, limits, 0.0)
+            objective = math.inf if lost else square_distance(X, start, masses)
+            if objective <= highest - 1e-4 * step * square_T:
                 break
             step *= 0.5
         else:
-            X, X0, distance = X0, X, before
+            X, X0, objective = X0, X, before
             break
     copy(X, work[0], 0.0)
     factor(system, space, X, 0.0)
-    return math.sqrt(slope) <= STATIONARY * math.sqrt(distance) + unseen or slope <= noise
+    return math.sqrt(square_T) <= STATIONARY * math.sqrt(objective) + unseen or square_T <= noise
 
 
 @exact_kernel

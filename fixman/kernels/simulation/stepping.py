@@ -16,10 +16,10 @@ forces f.  A stepper says which, and for how long a time h:
     DECIDE     accept x and v by min(1, exp(−ΔE / kT)), or go back to what is remembered
 
 RATTLE (Andersen 1983) is KICK/2, DRIFT, FORCE, KICK/2, PROJECT.  g-BAOAB (Leimkuhler & Matthews
-2016), B A O A B, is KICK/2, DRIFT/2, NOISE, PROJECT, DRIFT/2, FORCE, KICK/2, PROJECT.  Where v is
-not projected behind a B, the λ of the A that follows takes up its part across the manifold; behind
-an A one PROJECT serves for it and for the O or B at the same x, since projections are linear.  In
-overdamped motion friction coefficients ζ stand in the place of masses, and h² / 2 is the time.
+2016) is KICK/2 (B), DRIFT/2 (A), NOISE, PROJECT (O), DRIFT/2 (A), FORCE, KICK/2, PROJECT (B).  The
+first B and each A lack the projection of the paper, and need none: the λ of the A that follows
+takes up what a B leaves across the manifold, and the PROJECT of the next O or B what an A leaves.
+In overdamped motion friction coefficients ζ stand in the place of masses, and h² / 2 is the time.
 
 A drift or a leap may be too long to have a λ.  `advance` then returns, and its caller redoes it for
 the chains concerned, in pieces, by a schedule of projections and shorter drifts.  Where moves are
@@ -195,7 +195,7 @@ def search(trial, letter, system, space, vectors, shares, limits, like):
         depart(X if letter == DRIFT else mark, V, Y, V1, k, h, like)
     # The way back has the limits of the drift: others would let some go one way only.
     rate = 0.0 if back else 1.0 / h
-    lost = constraints.hold(system, space, X, Y, V1, rate, (tolerance, OFTEN), like)
+    lost = constraints.shake(system, space, X, Y, V1, rate, (tolerance, OFTEN), like)
     if trial is not None and back:
         lost |= trials.elsewhere(Y, X1, X, like)
     return lost

@@ -52,10 +52,10 @@ def moves(chain: Chain, steps: Array | None = None) -> Moves:
     if not table:
         raise _unknown("nothing of this chain can turn")
     kinds, *columns = np.array(table, dtype=np.int64).T
-    spans, axes = np.stack(columns[:2], axis=1), np.stack(columns[2:], axis=1)
+    spans, lines = np.stack(columns[:2], axis=1), np.stack(columns[2:], axis=1)
     rings = [graph.place.get(bead, OUTSIDE) for ring in graph.rings for bead in ring]
     return Moves(
-        graph.order, kinds.copy(), spans, axes + front, np.array(rings, dtype=np.int64),
+        graph.order, kinds.copy(), spans, lines + front, np.array(rings, dtype=np.int64),
         GHOST_POINTS[GHOSTS - front :, : chain.dim].ravel(),
         np.empty(0) if steps is None else steps,
     )  # fmt: skip
