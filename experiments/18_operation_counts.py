@@ -220,6 +220,7 @@ STUBS: dict[str, Any] = {
     "part": _part,
     "put": lambda states, first, stride, value: _store(states, first, value),
     "above": lambda x, y: x > y,
+    "multiplied": lambda product, power, d: (product * d, power),  # its rest is of exponents
     "fma": lambda x, y, z: x * y + z,
     "lanes": lambda like: 1,
     "eight": lambda x: np.full(8, x, dtype=object),
@@ -259,14 +260,14 @@ def _written(values: Any) -> Any:
 
 def plain(name: str, x: Any) -> Any:
     """Return what a kernel knows by this name, for numbers that count."""
+    if isinstance(x, ModuleType) and x.__name__.startswith("fixman."):
+        return _Room(x)
     if name in STUBS:
         return STUBS[name]
     if id(x) in _STEPS:
         x = _written(_STEPS[id(x)])
     if isinstance(x, Dispatcher):
         x = x.py_func
-    if isinstance(x, ModuleType) and x.__name__.startswith("fixman."):
-        return _Room(x)
     if isinstance(x, FunctionType) and x.__module__.startswith("fixman."):
         return _guard(_plain(x)) if name in GUARDS else _plain(x)
     return x
@@ -279,7 +280,9 @@ def _plain(function: FunctionType) -> FunctionType:
         names |= set(code.co_names)
         codes += [part for part in code.co_consts if isinstance(part, CodeType)]
     found = {name: plain(name, known.get(name)) for name in names if name in known or name in STUBS}
-    made = FunctionType(function.__code__, found, function.__name__, function.__defaults__)
+    made = FunctionType(
+        function.__code__, found, function.__name__, function.__defaults__, function.__closure__
+    )
     made.__kwdefaults__ = function.__kwdefaults__
     return made
 
