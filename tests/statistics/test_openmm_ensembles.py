@@ -158,10 +158,10 @@ def test_tempering(mm):
     """
     random.seed(31)  # of the sampler
     np.random.seed(31)  # noqa: NPY002
-    frames = list(tempered_trimers(mm, chains=1000, steps=800, time=18, seed=31))
+    frames = list(tempered_trimers(mm, chains=500, steps=800, time=14, seed=31))
     for k, kelvin in enumerate(KELVINS):
         squares = np.array([square for state, square in frames if state == k])
         mean, error = mean_and_error(squares.mean(axis=0))
         print(f"{kelvin:g} K: {mean:.4f} ± {error:.4f} of {len(squares)} frames")
-        assert error < 3e-3
+        assert error < 5e-3  # rigid and stiff are 0.08 apart
         assert abs(mean - 1 / 3) < 4 * error

@@ -58,7 +58,7 @@ def test_pendulum_chain_against_quadrature():
 
 @pytest.mark.parametrize("friction", [1.0, 0.2, 0.05])
 def test_low_friction_has_its_temperature(friction):
-    arm, rng, size = uneven_pair(), np.random.default_rng(7), 256
+    arm, rng, size = uneven_pair(), np.random.default_rng(7), 128
     q, steps = rng.uniform(0, 2 * np.pi, (size, 2)), int(6 / min(friction, 0.2) / 0.2)
     options = {"friction": friction, "ensemble": "stiff", "rng": rng}
     q, qd = statistics.langevin(arm, q, 0.2, steps, **options)
