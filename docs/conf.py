@@ -51,6 +51,7 @@ sphinx_gallery_conf = {
 }
 
 exclude_patterns = ["_build", "tutorials"]
+suppress_warnings = ["config.cache"]  # a function is among the values
 html_theme = "furo"
 html_title = f"fixman {__version__}"
 

@@ -8,7 +8,7 @@ over configurations of a chain that does (Carter, Ciccotti, Hynes & Kapral 1989;
 1998; den Otter & Briels 1998).  λ is the multiplier whose force on the beads is +λ ∂ξ/∂x, minus the
 tension, averaged over momenta.  With b what the model itself holds, c the same and ξ, S = (H^cc)⁻¹,
 V = M⁻¹ B_cᵀ S_ξ, along which ξ changes at rate 1 and nothing else that is held, and F the forces of
-the potential alone, however the run was made,
+the potential alone, however the run was made::
 
     λ = −S_ξ · (B_c M⁻¹ F + kT tr[(M⁻¹ − M⁻¹ B_cᵀ S B_c M⁻¹) ∂²q_c])                    (2)
     Z = det H^cc / det H^bb = 1 / S_ξξ                                                  (3)
