@@ -5,15 +5,16 @@ The variational midpoint rule: L = T − U, constant rates v_m in a step, p = �
     q_m = q_0 ⊕ (dt/2) v_m,     q_1 = q_0 ⊕ dt v_m,     L_d = dt L(q_m, v_m)
     p_0 = −D₁L_d,  p_1 = D₂L_d:   p_m = ℳ(q_m) v_m = p_0 + (dt/2) f_m = p_1 − (dt/2) f_m
 
-with f = ∂L/∂q + forces without potential (Marsden and West, Acta Numerica 2001, §1.5; momenta of
-balls are carried by the derivative of the exponential).  Angles and quaternions follow v_m by their
-exponentials ⊕, the origin of a body that turns and slides along dt R_m u, R_m its axes at the
-middle (not the screw of `kinematics.integrate`).  The rule is symplectic and symmetric: momenta
-with a symmetry about a fixed point are kept to rounding, about the mass centre to O(dt²), and the
-energy does not drift.  v_m takes a few rounds of Newton's method, with the articulated body's
-tangent (`fixman.kernels.rigid.tangent`), in which springs and dampers are D_i += c dt/2 + k dt²/4,
-from v_0 on.  Where rounds do not become small, v_m is continued in the length of the step: solved
-for dt/4, dt/2, 3dt/4, dt, then in 16 and 64 pieces; where that fails too, the step is refused.
+with f = ∂L/∂q + forces without potential (Marsden and West, Acta Numerica 2001, §1.5, and part 3
+for forces; momenta of balls are carried by the derivative of the exponential).  Angles and
+quaternions follow v_m by their exponentials ⊕, the origin of a body that turns and slides along dt
+R_m u, R_m its axes at the middle (not the screw of `kinematics.integrate`).  The rule is symplectic
+and symmetric: momenta with a symmetry about a fixed point are kept to rounding, about the mass
+centre to O(dt²), and the energy does not drift.  v_m takes a few rounds of Newton's method, with
+the articulated body's tangent (`fixman.kernels.rigid.tangent`), in which springs and dampers are
+D_i += c dt/2 + k dt²/4, from v_0 on.  Where rounds do not become small, v_m is continued in the
+length of the step: solved for dt/4, dt/2, 3dt/4, dt, then in 16 and 64 pieces; where that fails
+too, the step is refused.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ def scaled(s, a):
 
 @exact_step
 def along(s, a, b):
-    """S a + b."""
+    """Return s a + b."""
     return tuple(fma(s, a[k], b[k]) for k in range(len(a)))
 
 

@@ -1,9 +1,10 @@
 """ln det H^bb and the Fixman force of linear chains whose hard coordinates are exactly their bonds.
 
 Bond k, from 0, joins joints k and k + 1, of inverse masses w_k and w_{k+1}, and has the direction
-u_k; joints are the beads, behind the base point (at the origin, w = 0) where the base is fixed.
-It is bond k + 1 of theory.md, and so are d, e and s.  With c_k = u_{k−1}·u_k, r_k = u_{k−1} × u_k
-and s_k = |r_k|, H^bb is tridiagonal (theory.md section 3; H^LL of Lee & Chirikjian 2005, eq. 23),
+u_k; joints are the beads, after the base point (at the origin, w = 0) where the base is fixed.
+It is bond k + 1 of theory.md (bond k on a fixed base), and so are d, e and s.  With c_k =
+u_{k−1}·u_k, r_k = u_{k−1} × u_k and s_k = |r_k|, H^bb is tridiagonal (theory.md section 3; H^LL of
+Lee & Chirikjian 2005, eq. 23),
 
     H_kk = w_k + w_{k+1} ,   H_{k−1,k} = −w_k c_k ,                                         (1)
 
@@ -21,7 +22,7 @@ and with it the force of ½ kT ln det H^bb (theory.md section 4),
     F = kT Σ_{k>0} w_k S_{k−1,k} ∇c_k ,   of bonds b_k = L_k u_k
     ∂c_k/∂b_k = −r_k × u_k / L_k ,   ∂c_k/∂b_{k−1} = r_k × u_{k−1} / L_{k−1} .              (4)
 
-Sines come from rounded bonds, or where masses are `uneven` from positions, without any rounding.
+Sines come from rounded bonds, or where masses are `uneven` from positions, to full precision.
 Where masses differ by 1e8 and bends are of 1e-6 `hard` would leave seven decimals of ln det, for
 1e12 three; here it is exact to rounding.  Forces are 3 to 3.9 times faster than there.
 """
@@ -149,7 +150,7 @@ def factored(x, at, stride, chain, apart, work, like):
 def put_force(chain, kT, work, out, at, stride, like):
     """The force by (3) and (4), inwards; false if something is not finite.
 
-    ``at`` is one bead behind the last.
+    ``at`` is one bead past the last.
     """
     (w, _), axes, fixed = chain
     zero = 0.0 * like

@@ -7,7 +7,7 @@
 A row of one bond, a length or a square, has one vector, ∂q/∂x_j = −∂q/∂x_i; any other has a vector
 ∂q/∂x_k for each of its points.  A *slot* is a point with a vector and a sign: bond (i, j) of
 direction u has the slots (i, u, −) and (j, u, +), and with bond (j, k) of direction v one product,
-H = −w_j u·v.  Points are the beads, behind the three ghosts of a fixed base; arrays are flat and of
+H = −w_j u·v.  Points are the beads, after the three ghosts of a fixed base; arrays are flat and of
 units, point k from unit k·dim (see `lanes`).
 """
 

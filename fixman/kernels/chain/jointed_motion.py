@@ -126,24 +126,24 @@ def inward(outer, swept, joint, w, mass, kappa):
     """The tension −λ of bond k + 1, A·u_k and A_⊥, and the outer half with joint k."""
     (p, b, q), (Q, S, y) = outer, swept
     c, square, t = joint.c, fused_dot(joint.r, joint.r), tangent(joint)
-    pushed = fused_dot(t, joint.f)
+    wF_t = fused_dot(t, joint.f)
     turning = w * square
     b = fma(q, kappa, b)  # q (Ȳ + κ)
-    yielding = w * S * c  # Q w σ c
-    straight = fma(q, turning, p)  # q (ē + w s²)
-    bent = fma(Q, p, q * (yielding * c))  # Q q (ē + w σ c²)
-    inverse = 1.0 / fma(Q * q, turning, bent)  # 1 / (Q q D)
-    lack = fma(-q, pushed, b)
+    Q_wσc = w * S * c  # Q w σ c
+    across = fma(q, turning, p)  # q (ē + w s²)
+    along_u = fma(Q, p, q * (Q_wσc * c))  # Q q (ē + w σ c²)
+    inverse = 1.0 / fma(Q * q, turning, along_u)  # 1 / (Q q D)
+    lack = fma(-q, wF_t, b)  # q (Ȳ + κ − w F_t)
     tension = fma(Q, lack, -(q * (c * y))) * inverse  # (1)
-    a_u = fma(y, straight * inverse, (yielding * inverse) * lack)  # (2)
-    rest = fma(-Q, b, q * (c * y))
-    a = along(-(w * inverse) * rest, t, scaled(bent * inverse, joint.f))  # (3)
+    a_u = fma(y, across * inverse, (Q_wσc * inverse) * lack)  # (2)
+    rest = fma(-Q, b, q * (c * y))  # −Q q (Ȳ + κ − c Y)
+    a = along(-(w * inverse) * rest, t, scaled(along_u * inverse, joint.f))  # (3)
     if len(t) == 3:
         a = along((w * inverse) * ((Q * q) * fused_dot(joint.r, joint.f)), joint.r, a)
     mp = mass * p  # ē/(w + ē) = m p/(q + m p) and w/(w + ē) = q/(q + m p)
-    b = fma(mp, fma(c, joint.f_u, pushed), b)
-    b = fma(c, b, (q + mp) * fma(square, joint.f_u, -(c * pushed)))  # (6)
-    return tension, a_u, a, Outer(straight, b, q + mp)  # (5)
+    b = fma(mp, fma(c, joint.f_u, wF_t), b)
+    b = fma(c, b, (q + mp) * fma(square, joint.f_u, -(c * wF_t)))  # (6)
+    return tension, a_u, a, Outer(across, b, q + mp)  # (5)
 
 
 # --- bonds and joints ----------------------------------------------------------------------------

@@ -13,7 +13,7 @@ and H_ii = A_i + 𝒥_i C_{i−1} 𝒥_iᵀ, H_{i,i+1} = −K_i 𝒥_{i+1}ᵀ, w
 joint frame to the body's: v_O = Eᵀ (v + ω × p), ω_O = Eᵀ ω.  With soft rows a and hard rows h of
 joint i, elimination from the base on (Ĉ of the base is 0) has
 
-    S = A_i + 𝒥_i Ĉ_{i−1} 𝒥_iᵀ, H_ii less what the joints before leave of it                (1)
+    S = A_i + 𝒥_i Ĉ_{i−1} 𝒥_iᵀ, what eliminating the joints before leaves of H_ii            (1)
     S_hh = L D Lᵀ,   U = D Lᵀ,   W = D⁻¹ L⁻¹ K_h,   ln det H^bb = Σ ln D                     (2)
     Ĉ_i = C_i − K_hᵀ S_hh⁻¹ K_h = C_i − Wᵀ D W                                               (3)
 

@@ -13,7 +13,7 @@ With bonds e where a drift begins, b on the way, u = b / L at its end RATTLE (An
 where Bᵀ λ is e_k λ_k (u_k λ_k) on joint k + 1 and minus that on joint k.  `shake` is (1); `factor`
 and `project` are (2).
 
-Both tridiagonal matrices are eliminated without a division in the recurrence.  Leading minors
+Both tridiagonal matrices are eliminated without a division in the recurrence.  Leading minors of A
 
     D_k = A_kk D_{k−1} − A_{k,k−1} A_{k−1,k} D_{k−2}                                          (3)
 
@@ -73,7 +73,7 @@ def room(system, targets, like):
 
 @exact_step
 def direction(room, k, like):
-    """u_k, nothing before the first bond and behind the last."""
+    """u_k, nothing before the first bond and after the last."""
     return vector(room.u, k + 1, vec.SPACE, like)
 
 

@@ -4,10 +4,11 @@ The nearest point in the metric of the masses: Newton's method onto the manifold
 |x − x₀|²_M = Σ m |x − x₀|² along it, with the tangential part T of x − x₀,
 
     T = P (x − x₀) ,   P = 1 − M⁻¹ B_bᵀ (H^bb)⁻¹ B_b ,   x ← shake(x − s T) ,
-    s = |Δx|²_M / Δx·M ΔT   (Barzilai & Borwein 1988), Δ from the step before, 1 in the first ,
+    s = |Δx|²_M / Δx·M ΔT   (Barzilai & Borwein 1988), Δ from the step before; 1 in the first ,
 
 halved until |x − x₀|²_M is at most the largest of the last `MEMORY` less 1e-4 s |T|²_M (Grippo,
-Lampariello & Lucidi 1986).  It is done where |T|_M ≤ `STATIONARY` |x − x₀|_M.
+Lampariello & Lucidi 1986).  s is kept in [0.01, 100], and 1 where Δx·M ΔT ≤ 0.  It is done where
+|T|_M ≤ `STATIONARY` |x − x₀|_M, or below what rounding shows.
 """
 
 from __future__ import annotations
