@@ -84,10 +84,8 @@ def scaling(sizes: tuple[int, ...], budget: float) -> None:
     for n in sizes:
         chain, q, qd, torque = arm_state(n)
         x, v = chain.cartesian(q, qd)
-        no_force, out = np.empty((0, 2)), np.empty((1, 4 * n))
-        kernel = partial(
-            jointed_motion.planar_motion, x, v, torque, no_force, chain.layout.links, n, True, out
-        )
+        rest = np.empty((0, 2)), (0.0, 0.0), chain.layout.links, n, True, np.empty((1, 4 * n))
+        kernel = partial(jointed_motion.motion_frames, x, v, torque, *rest)
         public = partial(public_call, chain, x, v, torque)
         found = medians({"kernel": kernel, "public": public}, budget)
         times.append(found["public"])
