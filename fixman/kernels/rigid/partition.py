@@ -43,7 +43,7 @@ import numpy as np
 
 from fixman.kernels import jit, plain
 from fixman.kernels.algebra import triples as mat
-from fixman.kernels.algebra.vectors import fused_cross, fused_dot, minus, plus, scaled
+from fixman.kernels.algebra.vectors import fused_cross, minus, plus, scaled
 from fixman.kernels.compiler.lanes import LANES, eight, lane, load, store, take
 from fixman.kernels.compiler.steps import step
 from fixman.kernels.factors.sparse import LN2, multiplied
@@ -177,6 +177,18 @@ def traces(row, block):
     return x[0] + x[1] + x[2], x[3] + x[4] + x[5]
 
 
+@step
+def carried_trace(row, p):
+    """Trace of the linear part of C about the point p, less that about the joint's own."""
+    x, y, z = p
+    xx, yy, zz = (row[at(C, k, k)] for k in range(3))
+    cross = x * (row[at(C, 4, 2)] - row[at(C, 5, 1)])
+    cross += y * (row[at(C, 5, 0)] - row[at(C, 3, 2)]) + z * (row[at(C, 3, 1)] - row[at(C, 4, 0)])
+    mixed = x * y * row[at(C, 0, 1)] + x * z * row[at(C, 0, 2)] + y * z * row[at(C, 1, 2)]
+    square = (y * y + z * z) * xx + (z * z + x * x) * yy + (x * x + y * y) * zz
+    return 2.0 * cross + square - 2.0 * mixed
+
+
 @plain
 def factor_frame(table, q, work, room):
     """Factor H^bb of one configuration; ln det H^bb and the first body whose pivot is lost, or -1.
@@ -198,7 +210,7 @@ def factor_frame(table, q, work, room):
         size_ω, size_v = traces(row, A)
         if i > 0:
             ω, v = traces(table[i - 1], C)
-            size_ω, size_v = size_ω + ω, size_v + v + fused_dot(p, p) * ω
+            size_ω, size_v = size_ω + ω, size_v + v + carried_trace(table[i - 1], p)
         begin(f, row, mobility, half, zero)
         for a in range(hard):  # one by one: (2) of U and of W, and (3)
             r = order[a]
