@@ -133,9 +133,12 @@ def _seen(ax: Axes, *points: npt.NDArray[np.float64]) -> list[npt.NDArray[np.flo
     return [(p - centre) @ plane for p in points]
 
 
-def _sticks(ends: npt.NDArray[np.float64], **options: Any) -> Any:
-    kind: Any = LineCollection if ends.shape[-1] == 2 else Line3DCollection
-    return kind(ends, **options)
+def _sticks(ax: Any, ends: npt.NDArray[np.float64], **options: Any) -> Any:
+    if ends.shape[-1] == 2:
+        return ax.add_collection(LineCollection(list(ends), **options))
+    sticks = Line3DCollection(ends, **options)
+    ax.add_collection3d(sticks)
+    return sticks
 
 
 def _lines(
@@ -147,12 +150,13 @@ def _lines(
 ) -> None:
     """Draw sticks (m, 2, d) and balls (n, d), without a frame around them."""
     paint = {"color": PALETTE[0]} if color is None else {"array": color, "cmap": "viridis_r"}
-    sticks = ax.add_collection(_sticks(ends, linewidth=2.0, capstyle="round", **paint))
+    sticks = _sticks(ax, ends, linewidth=2.0, capstyle="round", **paint)
     ax.plot(*points.T, "o", color="0.2", markersize=2.0)
     ax.set_aspect("equal", adjustable="datalim")
     ax.autoscale()
     ax.axis("off")
     if ax.name == "3d":
+        ax.auto_scale_xyz(*np.vstack([ends.reshape(-1, 3), points]).T)
         ax.set_box_aspect(None, zoom=1.3)  # there are no labels to leave room for
     if color is not None:
         bar = ax.figure.colorbar(sticks, ax=ax, shrink=0.8, aspect=20, label=label)
@@ -175,7 +179,7 @@ def arm(ax: Axes, arm: SerialChain, q: npt.ArrayLike) -> Axes:
     sticks = np.stack([points[:-1], points[1:]], axis=1)
     sticks, turns, points = _seen(ax, sticks, np.stack([x - axes, x + axes], axis=1), points)
     _lines(ax, sticks, points)
-    ax.add_collection(_sticks(turns, color=PALETTE[1], linewidth=3.0))
+    _sticks(ax, turns, color=PALETTE[1], linewidth=3.0)
     return ax
 
 
@@ -183,7 +187,8 @@ def trajectory(ax: Axes, run: Run | Trajectory, values: npt.ArrayLike | None = N
     """Numbers (frames, ...) against time, by default the change of energy of rigid bodies.
 
     Of a `Run` give the `values`, as ``observables.radius_of_gyration(run.chain, run.x)``: each
-    replica is a thin line, their mean a thick one.
+    replica is a thin line, their mean a thick one.  Those of rigid bodies, as ``run.q``, are a line
+    each.
     """
     time = np.asarray(run.time if hasattr(run, "time") else run.times)
     if values is None:
@@ -192,9 +197,10 @@ def trajectory(ax: Axes, run: Run | Trajectory, values: npt.ArrayLike | None = N
         values = run.energy - run.energy[0]
         ax.set_ylabel("change of energy")
     each = np.asarray(values, dtype=np.float64).reshape(len(time), -1)
-    if each.shape[1] > 1:
+    if hasattr(run, "times"):
         ax.plot(time, each, color="0.7", linewidth=0.5)
-    ax.plot(time, each.mean(axis=1), color=PALETTE[0])
+        each = each.mean(axis=1, keepdims=True)
+    ax.plot(time, each)
     ax.set_xlabel("time")
     return ax
 

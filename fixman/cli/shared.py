@@ -19,7 +19,7 @@ from fixman.errors import printable
 if TYPE_CHECKING:
     from fixman.runs.series import Series
 
-NOISE = 1e-12  # of numbers in text that are zero
+NOISE = 1e-13  # of numbers in text that are zero
 METHODS = {
     "langevin": "Langevin",
     "newton": "Newton",
@@ -66,9 +66,10 @@ def lines(found: Mapping[str, Any]) -> str:
 
 
 def _table(rows: Sequence[dict[str, Any]]) -> list[str]:
-    cells = [list(rows[0]), *([_cell(value) for value in row.values()] for row in rows)]
+    first = {name: value for row in reversed(rows) for name, value in row.items()}
+    cells = [list(first), *([_cell(row.get(name, "")) for name in first] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    ends = ["<" if isinstance(value, str) else ">" for value in rows[0].values()]
+    ends = ["<" if isinstance(value, str) else ">" for value in first.values()]
     line = "  ".join(f"{{:{end}{width}}}" for end, width in zip(ends, widths, strict=True))
     return [line.format(*row).rstrip() for row in cells]
 
