@@ -214,3 +214,22 @@ def test_an_error_is_moved_and_pickled_with_its_data():
     plain = fx.SingularConstraintError("in words alone")
     assert (str(plain), plain.frame) == ("in words alone", None)
     assert {name: getattr(plain, name) for name in NOTHING} == NOTHING
+
+
+def test_what_was_found_by_calls_with_odd_arguments():
+    arm = fx.rigid.SerialChain.planar([1.0] * 3, [1.0] * 3, [1.0] * 3)
+    forward, ones = fx.rigid.articulated_body.forward_dynamics, np.ones(3)
+    with pytest.raises(ValueError, match="positions overflowed: lengths"):
+        fx.sample(fx.Chain.linear(5), 2, lengths=1e308, rng=1)
+    with pytest.raises(ValueError, match="a pair of ends is 2 different bead numbers"):
+        fx.potentials.Tension((0, 0, 1.0), ends={1, 2})
+    for call in (fx.rigid.partition.hard_block, fx.rigid.statistics.thermal_rates):
+        with pytest.raises(TypeError, match="arm must be a"):
+            call(None, ones)
+    with pytest.raises(TypeError, match="arm must be a"):
+        fx.rigid.statistics.langevin(None, ones, 0.01, 2, qd=ones)
+    q, qd = fx.rigid.statistics.langevin(arm, np.zeros((0, 3)), 0.01, 2)
+    assert q.shape == qd.shape == (2, 0, 3)
+    forward(arm, ones, ones, ones)
+    with pytest.raises(ValueError, match="q must have shape"):
+        forward(arm, np.array(1.0), ones, ones)

@@ -272,7 +272,7 @@ def audit(
     ValueError where no group has a hard coordinate, a group has no samples, or groups have
     different numbers of frames; and what `Chain`, `logdet` and `project` raise.
     """
-    names = samples.hard_names(hard)
+    names, as_is = samples.hard_names(hard), arrays.flag(as_is, "as_is")
     if isinstance(groups, ChainData):
         notes, frames, groups = (*groups.notes, *notes), groups.frames, groups.groups
     else:

@@ -355,7 +355,7 @@ def bead_rows(beads: Any, size: int, name: str) -> Beads | None:
     for item in beads:
         try:
             named: Any = getattr(item, "beads", item)
-            row = tuple(operator.index(bead) for bead in named)
+            row = () if isinstance(named, set) else tuple(map(operator.index, named))
         except TypeError:
             row = ()
         if len(row) != size or len(set(row)) != size:

@@ -141,7 +141,7 @@ def _at_once(arm: Any, q: Any, qd: Any, tau: Any, gravity: Any) -> Array | None:
             given = q.ravel(), qd.ravel(), tau.ravel(), loads, 0, frames, qdd.ravel()
             done = frames > plan.few and plan.states(plan.table, *given, workspace(plan.units8))
             return qdd if done and done[1] == DONE else None
-    except (AttributeError, KeyError, TypeError):
+    except (AttributeError, IndexError, KeyError, TypeError):
         pass
     return None
 

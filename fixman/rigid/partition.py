@@ -127,8 +127,9 @@ def hard_block(arm: SerialChain, q: ArrayLike) -> BlockTridiagonal:
     a revolute (vz − pitch ωz of a helical) and ωx, ωy, vx, vy, ωz of a prismatic joint; then rates
     with armature less those of their rotors.
     """
+    given = model.configuration(arm, q)
     X, n, table = np.empty((arm.n, 12)), arm.n, _tables(arm).blocks
-    links.transforms(model.configuration(arm, q), arm._kinds, arm._table, X)
+    links.transforms(given, arm._kinds, arm._table, X)
     back = arm.rotations.swapaxes(1, 2)
     E, p = back @ X[:, :9].reshape(n, 3, 3), back @ (X[:, 9:] - arm.translations)[:, :, None]
     carry = _pitched(arm) @ propagation(E, p[:, :, 0])  # 𝒥 of the kernel

@@ -165,7 +165,7 @@ def langevin(
         states = motion.follow(x, v, dt, np.arange(len(x)))
         if step % every == 0:
             found[0][step // every - 1], found[1][step // every - 1] = states
-    return found[0].reshape(frames, *lead, -1), found[1].reshape(frames, *lead, -1)
+    return found[0].reshape(frames, *lead, arm.nq), found[1].reshape(frames, *lead, arm.nv)
 
 
 def paced(dt: float, steps: int, every: int) -> tuple[float, int, int]:
@@ -284,6 +284,7 @@ def _start(
     arm: SerialChain, q: ArrayLike, qd: ArrayLike | None, kT: float, rng: np.random.Generator
 ) -> tuple[tuple[Array, Array], Lead]:
     """Coordinates and rates of all replicas, drawn if there are none; and batch axes."""
+    model.require_arm(arm)
     rates = thermal_rates(arm, q, kT, rng) if qd is None else qd
     given = model.gate(arm, q, rates, np.zeros(arm.nv))
     given.require_finite()

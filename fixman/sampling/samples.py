@@ -164,6 +164,8 @@ def _sampled(
     else:
         with ThreadPoolExecutor(min(workers, len(tasks))) as pool:
             list(pool.map(put, tasks, parts))
+    if not np.isfinite(x).all():
+        raise ValueError("positions overflowed: lengths are too large")
     logs -= logs.max()
     logs -= np.log(np.exp(logs).sum())
     return Sample(x, logs, statistics.effective_size(logs), method)
