@@ -86,3 +86,21 @@ def test_free_energies_over_two_torsions(ax):
     energy = ax.collections[0].get_array()
     assert np.sort(energy.compressed()) == pytest.approx([0.0, np.log(3.0)])
     assert energy.T[1, 2] == 0.0
+
+
+def test_what_cannot_be_drawn_is_refused(ax, space):
+    chain = fx.Chain.linear(3)
+    x = np.arange(9.0).reshape(3, 3)
+    for call in (
+        lambda bad: fx.plot.distribution(ax, bad, [0.0, 1.0]),
+        lambda bad: fx.plot.ramachandran(ax, bad, [0.0, 1.0]),
+        lambda bad: fx.plot.chain(ax, chain, x, bad),
+    ):
+        with pytest.raises(fx.FrameError, match="is nan"):
+            call([np.nan, 0.0])
+        with pytest.raises(ValueError, match="none of them 0"):
+            call([])
+    with pytest.raises(ValueError, match="phi and psi must have one shape"):
+        fx.plot.ramachandran(ax, [0.0, 1.0], [0.0])
+    for axes in (ax, space):
+        fx.plot.chain(axes, fx.Chain.linear(1), np.zeros((1, 3)))

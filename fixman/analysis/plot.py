@@ -95,13 +95,13 @@ def chain(
     coordinate, as `Motion.tension` is, of which those of bonds are shown.
     """
     require_chain(chain)
-    beads = arrays.real(x, (chain.n, chain.dim), "x")
-    arrays.series(beads, (chain.n, chain.dim), "x")
+    beads = arrays.series(x, (chain.n, chain.dim), "x")
     if beads.ndim != 2:
         raise ValueError(f"x must be one configuration (n, d), got {beads.shape}: take a frame")
     rows = [row for row, each in enumerate(chain.coordinates) if each.kind == "length"]
     points = np.vstack([beads, np.zeros(chain.dim)])  # bead −1 is the base
-    ends = points[[list(chain.coordinates[row].beads) for row in rows]]
+    pairs = [chain.coordinates[row].beads for row in rows]
+    ends = points[np.array(pairs, dtype=np.intp).reshape(-1, 2)]
     ends, beads = _seen(ax, ends, points[: chain.n])
     color = None if values is None else _of_bonds(chain, rows, values)
     _lines(ax, ends, beads, color, label)
@@ -110,7 +110,7 @@ def chain(
 
 def _of_bonds(chain: Chain, rows: list[int], values: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """Pick the values of bonds."""
-    array = np.asarray(values, dtype=np.float64)
+    array = arrays.series(values, (), "values")
     if array.shape == (len(rows),):
         return array
     if array.shape != (len(chain.hard),):
@@ -137,7 +137,8 @@ def _sticks(ax: Any, ends: npt.NDArray[np.float64], **options: Any) -> Any:
     if ends.shape[-1] == 2:
         return ax.add_collection(LineCollection(list(ends), **options))
     sticks = Line3DCollection(ends, **options)
-    ax.add_collection3d(sticks)
+    if len(ends):
+        ax.add_collection3d(sticks)
     return sticks
 
 
@@ -196,7 +197,10 @@ def trajectory(ax: Axes, run: Run | Trajectory, values: npt.ArrayLike | None = N
             raise ValueError("values must be given: a run of chains has no energy of its own")
         values = run.energy - run.energy[0]
         ax.set_ylabel("change of energy")
-    each = np.asarray(values, dtype=np.float64).reshape(len(time), -1)
+    each = arrays.series(values, (), "values")
+    if each.shape[:1] != time.shape:
+        raise ValueError(f"values must have shape {(len(time), '...')}, got {each.shape}")
+    each = each.reshape(len(time), -1)
     if hasattr(run, "times"):
         ax.plot(time, each, color="0.7", linewidth=0.5)
         each = each.mean(axis=1, keepdims=True)
@@ -212,7 +216,8 @@ def distribution(
 
     ``bins`` as `numpy.histogram` takes them; the edges are common to both.
     """
-    samples = {"rigid": np.ravel(rigid), "stiff": np.ravel(stiff)}
+    given = {"rigid": rigid, "stiff": stiff}
+    samples = {name: np.ravel(arrays.series(x, (), name)) for name, x in given.items()}
     edges = np.histogram_bin_edges(np.concatenate(list(samples.values())), bins)
     for color, (ensemble, values) in zip(PALETTE, samples.items(), strict=False):
         density, _ = np.histogram(values, edges, density=True)
@@ -228,8 +233,11 @@ def ramachandran(ax: Axes, phi: npt.ArrayLike, psi: npt.ArrayLike, bins: int = 6
 
     The lowest bin is 0; bins that were never visited are white.
     """
-    edges = np.linspace(-180.0, 180.0, bins + 1)
-    count, _, _ = np.histogram2d(np.degrees(np.ravel(phi)), np.degrees(np.ravel(psi)), edges)
+    edges = np.linspace(-180.0, 180.0, arrays.positive_int(bins, "bins") + 1)
+    pair = [np.degrees(arrays.series(x, (), name)) for x, name in ((phi, "phi"), (psi, "psi"))]
+    if pair[0].shape != pair[1].shape:
+        raise ValueError(f"phi and psi must have one shape, got {pair[0].shape}, {pair[1].shape}")
+    count, _, _ = np.histogram2d(pair[0].ravel(), pair[1].ravel(), edges)
     with np.errstate(divide="ignore"):
         energy = np.log(count.max()) - np.log(count)
     energy[count == 0] = np.nan

@@ -111,6 +111,9 @@ def sample(
     _require_drawable(chain, client)
     arrays.require_memory(16 * size * chain.n * chain.dim, f"{size} chains of {chain.n} beads")
     targets = hard_targets(chain, lengths, angles, torsions)
+    with np.errstate(over="ignore"):
+        if not np.isfinite(targets.sum()):  # no position is further than all lengths together
+            raise ValueError("positions overflowed: lengths are too large")
     block = max(1, BLOCK // chain.n)
     counts = [min(block, size - first) for first in range(0, size, block)]
     pilot, *seeds = arrays.seeds(generator, 1 + len(counts))
@@ -164,8 +167,6 @@ def _sampled(
     else:
         with ThreadPoolExecutor(min(workers, len(tasks))) as pool:
             list(pool.map(put, tasks, parts))
-    if not np.isfinite(x).all():
-        raise ValueError("positions overflowed: lengths are too large")
     logs -= logs.max()
     logs -= np.log(np.exp(logs).sum())
     return Sample(x, logs, statistics.effective_size(logs), method)
