@@ -20,7 +20,7 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from _output import Output, plot
+from _output import Output, panels, plot
 from scipy import linalg
 
 import fixman as fx
@@ -174,8 +174,8 @@ def main() -> None:
         for n, t in zip(sizes, times, strict=True)
     )
     with plot.style():
-        fig = plot.figure(aspect=1.6)
-        for ax, (links, (series, exponents)) in zip(fig.subplots(2), measured.items(), strict=True):
+        fig, axes = panels("A solve takes time in proportion to n; a dense one grows faster", 1, 2)
+        for ax, (links, (series, exponents)) in zip(axes, measured.items(), strict=True):
             drawn = {name: values for name, values in series.items() if name not in UNSEEN}
             plot.timing(ax, drawn, exponents).get_legend().set_title(links)
             ax.set_xlabel("number of links  $n$")

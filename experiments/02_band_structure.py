@@ -7,7 +7,7 @@ of the chain (a bead's rows stay together, so in space the soft rows come two a 
 from __future__ import annotations
 
 import numpy as np
-from _output import Output, plot
+from _output import Output, panels, plot
 from scipy import sparse
 
 import fixman as fx
@@ -66,8 +66,8 @@ def main() -> None:
     parts = {name: fx.Partition(c, configuration(c, rng)) for name, c in chains.items()}
     out.write_csv([line for name, part in parts.items() for line in describe(name, part)])
     with plot.style():
-        fig = plot.figure(aspect=0.58)
-        for ax, (name, part) in zip(fig.subplots(1, 2), parts.items(), strict=True):
+        fig, axes = panels("Every block of H is banded", 1, 2, aspect=0.5)
+        for ax, (name, part) in zip(axes, parts.items(), strict=True):
             plot.spy(ax, part).set_title(f"{name}, $n$ = {part.chain.n}")
         out.save(fig)
 

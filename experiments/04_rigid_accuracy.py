@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import mpmath
 import numpy as np
-from _output import Output, accuracy, plot
+from _output import Output, accuracy, panels, plot
 
 from fixman.rigid import (
     SerialChain,
@@ -139,8 +139,8 @@ def errors(shape: str, n: int, arms: int) -> dict[str, list[float]]:
 def draw(out: Output, table: dict[tuple[str, str, int], list[float]], sizes: list[int]) -> None:
     short = [n for n in sizes if n <= EXTENDED]
     with plot.style():
-        fig = plot.figure(aspect=1.15)
-        axes = fig.subplots(2, 2, sharex=True, sharey=True)
+        finding = "Algorithms that subtract bias torques first lose digits with n"
+        fig, axes = panels(finding, 1, 4, sharex=True, sharey=True)
         for shape, ax in zip(SHAPES, axes.flat, strict=True):
             lines = {name: (sizes, [table[shape, name, n][0] for n in sizes]) for name in METHODS}
             accuracy(ax, lines)
@@ -151,9 +151,8 @@ def draw(out: Output, table: dict[tuple[str, str, int], list[float]], sizes: lis
             ax.set_xticks([10**k for k in range(1, 5) if 10**k <= sizes[-1]])
             ax.minorticks_off()
         fig.supylabel("scaled residual; crosses: error of $\\ddot\\theta$", fontsize=8)
-        for ax in axes[1]:
-            ax.set_xlabel("number of links  $n$")
-        fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+        fig.supxlabel("number of links  $n$", fontsize=8)
+        fig.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=6)
         out.save(fig)
 
 

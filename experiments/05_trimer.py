@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import numpy as np
-from _output import Output, plot
+from _output import Output, panels, plot
 
 import fixman as fx
 from fixman import analytic
@@ -147,8 +147,10 @@ def main() -> None:
 def draw(out: Output, drawn: dict[str, dict[str, tuple[np.ndarray, np.ndarray]]]) -> None:
     theta = np.linspace(0.0, np.pi, 203)[1:-1]
     with plot.style():
-        fig = plot.figure(aspect=1.15)
-        axes = fig.subplots(2, sharex=True)
+        finding = (
+            "Weights or Fixman's force turn the bends of rigid bonds into those of stiff bonds"
+        )
+        fig, axes = panels(finding, 1, 2, sharex=True)
         for ax, (case, runs) in zip(axes, drawn.items(), strict=True):
             for ensemble, line in (("rigid", "-"), ("stiff", "--")):
                 curve = analytic.trimer_density(theta, masses=CASES[case], ensemble=ensemble)
@@ -159,7 +161,7 @@ def draw(out: Output, drawn: dict[str, dict[str, tuple[np.ndarray, np.ndarray]]]
             binned(ax, EDGES, runs)
             ax.set_title(case, loc="left")
             ax.set_ylabel("density")
-        axes[1].set_xlabel(r"cosine of the bend,  $\cos\theta$")
+        fig.supxlabel(r"cosine of the bend,  $\cos\theta$", fontsize=8)
         fig.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
         out.save(fig)
 

@@ -9,7 +9,7 @@ have their maxima 82.805° from trans.  Values are differences from the lowest o
 from __future__ import annotations
 
 import numpy as np
-from _output import Output, plot
+from _output import Output, panels, plot
 from scipy import optimize
 
 import fixman as fx
@@ -101,9 +101,8 @@ def draw(
     landscapes: dict[str, np.ndarray],
 ) -> None:
     with plot.style():
-        fig = plot.figure(aspect=1.2)
-        upper, lower = fig.subfigures(2, height_ratios=[1.0, 1.2])
-        ax = upper.subplots()
+        finding = "Constraints favour torsions near a right angle, by up to a kT"
+        fig, (ax, *axes) = panels(finding, 1, 3, aspect=0.36)
         for color, (name, values) in zip(plot.PALETTE, curves.items(), strict=False):
             ax.plot(fine, values, color=color)
             ax.annotate(name, (fine[-1], values[-1]), (4, 0), textcoords="offset points",
@@ -119,16 +118,12 @@ def draw(
         ax.set_xlabel("torsion φ  (°, 0 is cis)")
         ax.set_ylabel(r"$\frac{1}{2}\ln\det H^{bb}$ − min  (kT)")
         ax.set_xticks(np.arange(-180, 181, 90))
-        axes = lower.subplots(1, 2, sharey=True)
         for ax, (name, values) in zip(axes, landscapes.items(), strict=True):
             landscape(ax, grid, values, np.linspace(0.0, 1.0, 11))
             ax.set_title(f"five beads, {name}", loc="left")
             ax.set_xlabel("φ₁  (°)")
         axes[0].set_ylabel("φ₂  (°)")
-        lower.colorbar(
-            axes[1].collections[0], ax=axes, location="bottom", aspect=40, label="kT",
-            ticks=np.linspace(0.0, 1.0, 6),
-        )  # fmt: skip
+        fig.colorbar(axes[1].collections[0], ax=axes, label="kT", ticks=np.linspace(0.0, 1.0, 6))
         out.save(fig)
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"))
 
 import numpy as np
-from _output import Output, plot
+from _output import Output, panels, plot
 from MDAnalysisTests.datafiles import DCD, PSF, LAMMPSdata
 
 from fixman.analysis.audit import GroupReport, audit
@@ -96,10 +96,12 @@ def draw(
 ) -> None:
     colors = dict(zip((PROTEIN, POLYAMIDE, MELT), plot.PALETTE, strict=False))
     with plot.style():
-        fig = plot.figure(aspect=1.6)
-        upper, lower = fig.subfigures(2, height_ratios=[1.15, 1.0])
-        draw_bars(upper.subplots(), reports, colors)
-        draw_growth(lower.subplots(), lines, colors)
+        finding = (
+            "Rigid bonds matter little in a molecule, rigid angles much; both grow with length"
+        )
+        fig, (left, right) = panels(finding, 1, 2, aspect=0.5, width_ratios=(1.15, 1.0))
+        draw_bars(left, reports, colors)
+        draw_growth(right, lines, colors)
         out.save(fig)
 
 

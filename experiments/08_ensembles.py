@@ -10,7 +10,7 @@ errors know of correlations.
 from __future__ import annotations
 
 import numpy as np
-from _output import Output, plot
+from _output import Output, panels, plot
 
 import fixman as fx
 from fixman import analytic
@@ -93,9 +93,9 @@ def measure(n: int, frames: int) -> list[dict[str, object]]:
 def draw(out: Output, rows: list[dict[str, object]]) -> None:
     fine = np.linspace(-1, 1, 203)[1:-1]
     with plot.style():
-        fig = plot.figure(aspect=1.1)
-        axes = fig.subplots(2, 2, sharex=True, sharey=True)
-        for n, ax in zip(FRAMES, axes.flat, strict=True):
+        finding = "Langevin dynamics samples the exact bends of either ensemble"
+        fig, axes = panels(finding, 1, 4, sharex=True, sharey=True)
+        for n, ax in zip(FRAMES, axes, strict=True):
             ax.plot(fine, exact_density(n - 1, fine), color=plot.PALETTE[0])
             ax.axhline(0.5, color=plot.PALETTE[1])
             for number, name in enumerate(("rigid", "stiff", "reweighted")):
@@ -123,8 +123,7 @@ def draw(out: Output, rows: list[dict[str, object]]) -> None:
             ax.set_xticks([-1, 0, 1])
         fig.supxlabel(r"cosine of the bend  $\cos\theta$", fontsize=8)
         fig.supylabel("probability density", fontsize=8)
-        handles, labels = axes[0, 0].get_legend_handles_labels()
-        fig.legend(handles, labels, loc="outside upper center", ncols=3)
+        fig.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
         out.save(fig)
 
 

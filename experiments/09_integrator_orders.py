@@ -10,7 +10,7 @@ Errors are from independent replicas.
 from __future__ import annotations
 
 import numpy as np
-from _output import Output, plot
+from _output import Output, panels, plot
 
 import fixman as fx
 from fixman.potentials.energies import Bending
@@ -88,8 +88,7 @@ def bias(ensemble: str, quick: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray
 
 def draw(out: Output, series: dict[tuple[str, str], tuple], orders: dict) -> None:
     with plot.style():
-        fig = plot.figure(aspect=1.35)
-        axes = fig.subplots(2)
+        fig, axes = panels("Both integrators are of second order in the time step", 1, 2)
         for number, (key, (dt, value, error)) in enumerate(series.items()):
             ax = axes[int(key[0] == "g-BAOAB")]
             color = plot.PALETTE[number]
@@ -112,8 +111,8 @@ def draw(out: Output, series: dict[tuple[str, str], tuple], orders: dict) -> Non
             ax.set_ylabel(label)
             ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
             ax.xaxis.minorticks_off()
+            ax.set_xlabel(r"time step  $\Delta t$")
             ax.legend()
-        axes[1].set_xlabel(r"time step  $\Delta t$")
         out.save(fig)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 
 import numpy as np
-from _output import Output, plot
+from _output import Output, panels, plot
 from scipy import stats
 
 import fixman as fx
@@ -102,8 +102,7 @@ def measure(bonds: int, dim: int, base: str, kind: str, chains: int) -> dict[str
 def draw(out: Output, rows: list[dict[str, object]]) -> None:
     theta = np.linspace(0.0, np.pi, 203)[1:-1]
     with plot.style():
-        fig = plot.figure(aspect=1.25)
-        above, below = fig.subplots(2)
+        fig, (above, below) = panels("Samples follow the exact density of each bend", 1, 2)
         chosen = [(9, "equal"), (100, "1 and 100 in turn"), (100, "1 to 100 at random")]
         for number, (bonds, kind) in enumerate(chosen):
             case = (bonds, 3, "free", kind)

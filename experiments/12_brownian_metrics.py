@@ -13,7 +13,7 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-from _output import Output, plot
+from _output import Output, panels, plot
 
 import fixman as fx
 from fixman.sampling.analytic import mean_square_cosines
@@ -89,8 +89,8 @@ def draw(
     orders: dict,
 ) -> None:
     with plot.style():
-        fig = plot.figure(aspect=1.45)
-        above, below = fig.subplots(2)
+        finding = "Each scheme samples its ensemble as the time step goes to zero"
+        fig, (above, below) = panels(finding, 1, 2, aspect=0.45)
         for (ensemble, scheme), (dt, mean, error) in lines.items():
             number = SCHEMES.index(scheme)
             color, marker = plot.PALETTE[number], plot.MARKERS[number]

@@ -10,7 +10,7 @@ from independent replicas.
 from __future__ import annotations
 
 import numpy as np
-from _output import Output, plot
+from _output import Output, panels, plot
 
 import fixman as fx
 from fixman import rheology
@@ -114,8 +114,8 @@ def draw(out: Output, table: list[dict[str, str]]) -> None:
     guides = {"eta": (-0.5, 3.1, r"$\propto\mathrm{Wi}^{-1/2}$"),
               "psi1": (-4 / 3, 9.0, r"$\propto\mathrm{Wi}^{-4/3}$")}  # fmt: skip
     with plot.style():
-        fig = plot.figure(aspect=1.35)
-        axes = fig.subplots(2, sharex=True)
+        finding = "Bead-rod chains thin in shear, and two rods follow the theory of a dumbbell"
+        fig, axes = panels(finding, 1, 2, sharex=True)
         for ax, name, label in (
             (axes[0], "eta", r"$\eta/\eta(0)$"),
             (axes[1], "psi1", r"$\Psi_1\,kT/\eta(0)^2$"),
@@ -141,7 +141,7 @@ def draw(out: Output, table: list[dict[str, str]]) -> None:
         axes[0].set_yticks((0.2, 0.5, 1.0), ("0.2", "0.5", "1"))
         axes[0].yaxis.set_minor_formatter("")
         axes[0].legend(loc="lower left")
-        axes[1].set_xlabel(r"$\mathrm{Wi} = \dot\gamma\,\eta(0)/kT$")
+        fig.supxlabel(r"$\mathrm{Wi} = \dot\gamma\,\eta(0)/kT$", fontsize=8)
         out.save(fig)
 
 

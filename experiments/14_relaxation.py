@@ -10,7 +10,7 @@ to the viscosity.
 from __future__ import annotations
 
 import numpy as np
-from _output import Output, plot
+from _output import Output, panels, plot
 
 import fixman as fx
 from fixman import observables, rheology
@@ -95,8 +95,7 @@ def draw(
     out: Output, times: np.ndarray, G: rheology.Relaxation, power: tuple[float, float]
 ) -> None:
     with plot.style():
-        fig = plot.figure(aspect=1.35)
-        upper, lower = fig.subplots(2)
+        fig, (upper, lower) = panels("Long chains of rods relax nearly as in Rouse's model", 1, 2)
         line = np.arange(2, 32)
         upper.plot(line, rouse(line), color="0.5", linewidth=0.9, label="Rouse, same ⟨R²⟩")
         upper.errorbar(

@@ -11,7 +11,7 @@ light.
 from __future__ import annotations
 
 import numpy as np
-from _output import Output, plot
+from _output import Output, panels, plot
 
 import fixman as fx
 from fixman import analytic
@@ -125,8 +125,10 @@ def exact_fourth(kind: str, ensemble: str, bonds: int) -> float:
 def draw(out: Output, rows: list[dict[str, object]]) -> None:
     sizes = np.arange(2, LONGEST + 1)
     with plot.style():
-        fig = plot.figure(aspect=0.85)
-        ax = fig.subplots()
+        finding = (
+            "The fourth moment of rigid chains depends on their masses, as theory says exactly"
+        )
+        fig, ax = panels(finding)
         for number, (kind, ensemble) in enumerate(LINES):
             colour = plot.PALETTE[number]
             curve = [deviation(exact_fourth(kind, ensemble, int(N)), int(N)) for N in sizes]
@@ -150,7 +152,7 @@ def draw(out: Output, rows: list[dict[str, object]]) -> None:
         ax.set_ylabel(r"$N\,(5/3-\langle R^4\rangle/\langle R^2\rangle^2)$")
         for marker, fill, label in (("o", "0.3", "samples"), ("s", "none", "Langevin")):
             ax.plot([], [], marker, color="0.3", markerfacecolor=fill, markersize=3, label=label)
-        fig.legend(*ax.get_legend_handles_labels(), loc="outside upper center", ncols=2)
+        fig.legend(*ax.get_legend_handles_labels(), loc="outside right upper")
         out.save(fig)
 
 

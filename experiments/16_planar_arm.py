@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 from _arms import cycloid, energies, fall, row
-from _output import Output, plot
+from _output import Output, panels, plot
 
 from fixman.rigid import (
     SerialChain,
@@ -88,8 +88,8 @@ def falls(rows: list, seconds: float) -> tuple[np.ndarray, np.ndarray]:
 
 def draw(out: Output, torques: tuple, falling: tuple) -> None:
     with plot.style():
-        fig = plot.figure(aspect=1.75)
-        top, middle, bottom = fig.subplots(3)
+        finding = "The planar arm of Saha (1999): free fall, and the torques of his motion"
+        fig, (top, middle, bottom) = panels(finding, 1, 3, aspect=0.36)
         t, angles = falling
         absolute = np.cumsum(angles, axis=1)
         snapshots = (0.0, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
@@ -101,13 +101,13 @@ def draw(out: Output, torques: tuple, falling: tuple) -> None:
         top.set_aspect("equal")
         top.set_xlabel("$X$  (m)")
         top.set_ylabel("$Y$  (m)")
-        for ax, (instants, values), name in (
-            (middle, torques, r"\tau"),
-            (bottom, (t, np.degrees(angles)), r"\theta"),
+        for ax, (instants, values), name, corner in (
+            (middle, torques, r"\tau", "upper right"),
+            (bottom, (t, np.degrees(angles)), r"\theta", "lower left"),
         ):
             for k, color in zip(range(3), plot.PALETTE, strict=False):
                 ax.plot(instants, values[:, k], color=color, label=f"${name}_{k + 1}$")
-            ax.legend(loc="best", ncols=3)
+            ax.legend(loc=corner)
             ax.set_xlabel("$t$  (s)")
         middle.set_ylabel("torque  (N m)")
         bottom.set_ylabel("angle  (degrees)")

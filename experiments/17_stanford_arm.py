@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 from _arms import cycloid, energies, fall, row
-from _output import Output, plot
+from _output import Output, panels, plot
 
 from fixman.rigid import SerialChain, articulated_body, denoc, newton_euler, partition
 
@@ -112,8 +112,9 @@ def falls(rows: list) -> tuple[np.ndarray, np.ndarray]:
 
 def draw(out: Output, forces: tuple, falling: tuple) -> None:
     with plot.style():
-        fig = plot.figure(aspect=2.1)
-        axes = fig.subplots(6, 2, sharex="col")
+        finding = "The Stanford arm of Saha (1999): forces of a prescribed motion, and free fall"
+        fig, grid = panels(finding, 3, 4, aspect=0.62, sharex="col")
+        axes = np.concatenate([grid[:, :2], grid[:, 2:]])  # a pair for each joint
         turned = np.where(np.arange(6) == 2, falling[1], np.degrees(falling[1]))
         for k, (left, right) in enumerate(axes):
             slides = k == 2
@@ -126,9 +127,9 @@ def draw(out: Output, forces: tuple, falling: tuple) -> None:
                 ax.yaxis.get_offset_text().set_fontsize(6)
                 ax.tick_params(labelsize=6)
                 ax.yaxis.label.set_fontsize(7)
-        axes[0, 0].set_title("prescribed motion", fontsize=8)
-        axes[0, 1].set_title("free fall", fontsize=8)
-        for ax in axes[-1]:
+        for ax, title in zip(grid[0], ("prescribed motion", "free fall") * 2, strict=True):
+            ax.set_title(title)
+        for ax in grid[-1]:
             ax.set_xlabel("$t$  (s)")
         fig.align_ylabels()
         out.save(fig)

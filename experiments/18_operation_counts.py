@@ -30,7 +30,7 @@ from types import CodeType, FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
-from _output import Output, plot
+from _output import Output, panels, plot
 from numba.core.dispatcher import Dispatcher
 
 from fixman.kernels.compiler.steps import _STEPS
@@ -594,8 +594,8 @@ THEIRS = {"Featherstone 1983": 0, "Saha 1999": 1, "Walker and Orin 1982": 2}
 def draw(out: Output, counts: dict, clock: dict, sizes: list[int]) -> None:
     n = np.arange(sizes[0], sizes[-1] + 1)
     with plot.style():
-        fig = plot.figure(aspect=1.45)
-        top, bottom = fig.subplots(2, sharex=True)
+        finding = "Operations counted in our kernels, as published, and their time"
+        fig, (top, bottom) = panels(finding, 1, 2, aspect=0.48, sharex=True)
         for name, color in LINES.items():
             whole = n[1:]  # from three links on the polynomials are exact
             line = [operations(counts[name][:2])(int(k)) / k for k in whole]
@@ -608,12 +608,12 @@ def draw(out: Output, counts: dict, clock: dict, sizes: list[int]) -> None:
             top.loglog(n, line, "--", color=plot.PALETTE[color], label=name)
         top.set_ylabel("operations a link")
         bottom.set_ylabel(f"ns a link; dotted: {BATCH} states at once")
-        bottom.set_xlabel("number of links  $n$")
+        fig.supxlabel("number of links  $n$", fontsize=8)
         bottom.set_xticks([k for k in (2, 6, 12, 24, 48) if k <= sizes[-1]])
         bottom.xaxis.set_major_formatter("{x:g}")
         bottom.minorticks_off()
         top.minorticks_off()
-        fig.legend(loc="outside lower center", ncols=2)
+        fig.legend(loc="outside lower center", ncols=4)
         out.save(fig)
 
 

@@ -15,7 +15,7 @@ from functools import partial
 
 import numpy as np
 from _arms import row
-from _output import Output, plot
+from _output import Output, panels, plot
 
 from fixman.rigid import SerialChain, articulated_body, closed, kinematics
 from fixman.rigid.closed import Closure, End, Linkage
@@ -136,8 +136,8 @@ def kinds(rows: list, n: int, budget: float) -> None:
 
 def draw(out: Output, series, postures, sizes, times: dict) -> None:
     with plot.style():
-        fig = plot.figure(aspect=1.75)
-        top, middle, bottom = fig.subplots(3)
+        finding = "Closed chains keep their energy and stay closed, at a cost proportional to n"
+        fig, (top, middle, bottom) = panels(finding, 1, 3, aspect=0.36)
         for (a, b, _), shade in zip(postures[:48:4], np.linspace(0.8, 0.0, 12), strict=True):
             crank, coupler = 0.5 * np.exp(1j * a), 1.3 * np.exp(1j * (a + b))
             at = np.array([0, crank, crank + coupler, 1.2])

@@ -15,7 +15,7 @@ import time
 from importlib.util import find_spec
 
 import numpy as np
-from _output import HERE, Output, plot
+from _output import HERE, Output, panels, plot
 from _snake_peers import GRAVITY, STEP, snake
 
 from fixman.rigid.motion import simulate
@@ -107,8 +107,10 @@ def long_run(n: int, seconds: float) -> dict[str, str]:
 
 def draw(out: Output, found: dict) -> None:
     with plot.style():
-        fig = plot.figure(aspect=1.6)
-        upper, lower = fig.subplots(2, sharex=True)
+        finding = (
+            "A snake of n links: time and memory in proportion to n, as far as each library goes"
+        )
+        fig, (upper, lower) = panels(finding, 1, 2, sharex=True)
         for (name, sizes), color in zip(found.items(), plot.PALETTE, strict=False):
             good = {n: result for n, result in sizes.items() if isinstance(result, dict)}
             for axes, key in ((upper, "seconds"), (lower, "megabytes")):
@@ -119,7 +121,7 @@ def draw(out: Output, found: dict) -> None:
                     axes.plot(last, values[-1], "x", color=color, markersize=8)
         upper.set_ylabel("time of a step  (s)")
         lower.set_ylabel("memory  (MB)")
-        lower.set_xlabel("links; × where a library ends")
+        fig.supxlabel("links; × where a library ends", fontsize=8)
         upper.legend(loc="upper left")
         out.save(fig)
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import openmm
-from _output import Output, plot
+from _output import Output, panels, plot
 from openmm import app, unit
 
 import fixman as fx
@@ -309,8 +309,9 @@ def _row(what: str, of: str, one: Any, two: Any, value: float, error: float = 0.
 def draw(out: Output, found: dict[str, Sampled], rows: list[dict[str, Any]]) -> None:
     degrees = np.degrees(FINE)
     with plot.style():
-        fig = plot.figure(aspect=1.5)
-        axes = fig.subplots(3, 2)
+        finding = "Torsional dynamics in the stiff ensemble has the basins of flexible dynamics"
+        fig, grid = panels(finding, 2, 3, aspect=0.6)
+        axes = grid.T
         free, deepest = {}, {}
         for name, one in found.items():
             counts = np.histogram2d(one.phi.ravel(), one.psi.ravel(), [FINE, FINE])[0].T

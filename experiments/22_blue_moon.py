@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from _output import Output, plot
+from _output import Output, panels, plot
 
 import fixman as fx
 from fixman import bluemoon
@@ -212,8 +212,8 @@ def columns(
 
 def draw(out: Output, rows: list[dict[str, object]]) -> None:
     with plot.style():
-        fig = plot.figure(aspect=1.5)
-        upper, middle, lower = fig.subplots(3, 1, height_ratios=[1.0, 1.2, 1.0])
+        finding = "Mean constraint forces give the free energy that quadrature and histograms give"
+        fig, (upper, middle, lower) = panels(finding, 1, 3, aspect=0.4)
         fine = np.linspace(FAR[0], FAR[-1], 200)
         for number, ensemble in enumerate(ENSEMBLES):
             curve = ends(fine, ensemble)

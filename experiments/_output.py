@@ -67,6 +67,13 @@ class Output:
         print(f"wrote {self.figure}")
 
 
+def panels(finding: str, *shape: int, aspect: float = 0.4, **options: Any) -> tuple[Any, Any]:
+    """Return a figure of the one width that all share, its title, and axes as `subplots` does."""
+    fig = plot.figure(columns=2, aspect=aspect)
+    fig.suptitle(finding, fontsize=8, fontweight="bold")
+    return fig, fig.subplots(*shape, **options)
+
+
 def accuracy(ax: Any, series: Mapping[str, tuple[npt.ArrayLike, npt.ArrayLike]]) -> None:
     """Relative errors against the number of beads, log–log, with a line at the promised 1e-12.
 
@@ -82,4 +89,4 @@ def accuracy(ax: Any, series: Mapping[str, tuple[npt.ArrayLike, npt.ArrayLike]])
     ax.minorticks_off()
 
 
-__all__ = ["Output", "accuracy", "plot"]
+__all__ = ["Output", "accuracy", "panels", "plot"]
