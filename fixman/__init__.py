@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from fixman.analysis import rheology as rheology
     from fixman.chains.chain import Chain as Chain
     from fixman.chains.coordinates import Coordinate as Coordinate
+    from fixman.chains.system import System as System
     from fixman.errors import ConstraintSolveError as ConstraintSolveError
     from fixman.errors import FrameError as FrameError
     from fixman.errors import RunDamageWarning as RunDamageWarning
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from fixman.sampling.samples import Sample as Sample
     from fixman.sampling.samples import sample as sample
     from fixman.simulation import observables as observables
+    from fixman.simulation.push_off import push_off as push_off
     from fixman.simulation.simulate import load_run as load_run
     from fixman.simulation.simulate import resume as resume
     from fixman.simulation.simulate import simulate as simulate
@@ -68,6 +70,7 @@ _NAMES = {
     "analysis.rheology": "",
     "chains.chain": "Chain",
     "chains.coordinates": "Coordinate",
+    "chains.system": "System",
     "errors": "ConstraintSolveError FrameError RunDamageWarning RunFolderError RunStorageError "
     "RunVersionWarning SingularConstraintError SingularCoordinateError",
     "mechanics.dynamics": "Motion forward_dynamics inverse_dynamics project",
@@ -83,6 +86,7 @@ _NAMES = {
     "sampling.random_walks": "random_walks",
     "sampling.samples": "Sample sample",
     "simulation.observables": "",
+    "simulation.push_off": "push_off",
     "simulation.simulate": "load_run resume simulate",
     "simulation.steppers": "Brownian HybridMonteCarlo Langevin MonteCarlo Newton",
     "simulation.trajectory": "Run",

@@ -2,5 +2,7 @@
 
 from fixman.potentials import energies
 from fixman.potentials.energies import *  # noqa: F403
+from fixman.potentials.systems import BoundSystem as BoundSystem
+from fixman.potentials.systems import bind as bind
 
-__all__ = list(energies.__all__)
+__all__ = [*energies.__all__, "BoundSystem"]

@@ -241,7 +241,7 @@ def _torsions(term: Torsion | _Polynomial, tables: Assembly) -> Rows:
 # --- between beads that are not bonded ------------------------------------------------------------
 
 
-class _Pair(_Term):
+class Pair(_Term):
     INVARIANT = True
 
     def __post_init__(self) -> None:
@@ -254,9 +254,16 @@ class _Pair(_Term):
         exclude = arrays.whole(own.exclude, "exclude", 0)
         self._set(exclude=exclude, skin=arrays.positive(own.skin, "skin"))
 
+    def cut(self) -> tuple[float, float, float]:
+        """Return the cutoff over σ, and energy and slope there in units of ε and σ."""
+        raise NotImplementedError
+
+    def _tabulate(self, tables: Assembly) -> None:
+        tables.pairs(self, *self.cut())
+
 
 @dataclass(frozen=True)
-class LennardJones(_Pair):
+class LennardJones(Pair):
     """U = 4 ε ((σ/r)¹² − (σ/r)⁶) between beads closer than a cutoff, in open space.
 
     Parameters
@@ -287,14 +294,15 @@ class LennardJones(_Pair):
         arrays.require_one_of(self.shift, "shift", ("energy", "force"))
         self._set(cutoff=arrays.positive(self.cutoff, "cutoff"))
 
-    def _tabulate(self, tables: Assembly) -> None:
+    def cut(self) -> tuple[float, float, float]:
+        """Return the cutoff over σ, and energy and slope there in units of ε and σ."""
         sixth = self.cutoff**-6
         slope = -24.0 * sixth * (2.0 * sixth - 1.0) / self.cutoff if self.shift == "force" else 0.0
-        tables.pairs(self, self.cutoff, 4.0 * sixth * (sixth - 1.0), slope)
+        return self.cutoff, 4.0 * sixth * (sixth - 1.0), slope
 
 
 @dataclass(frozen=True)
-class WCA(_Pair):
+class WCA(Pair):
     """The repulsive part of `LennardJones`, cut at its minimum 2^(1/6) σ and raised by ε.
 
     (Weeks, Chandler & Andersen 1971.)  Parameters are those of `LennardJones`.
@@ -305,8 +313,9 @@ class WCA(_Pair):
     exclude: int = 1
     skin: float = 0.8
 
-    def _tabulate(self, tables: Assembly) -> None:
-        tables.pairs(self, 2.0 ** (1 / 6), -1.0, 0.0)
+    def cut(self) -> tuple[float, float, float]:
+        """Return the cutoff over σ, and energy and slope there in units of ε and σ."""
+        return 2.0 ** (1 / 6), -1.0, 0.0
 
 
 # --- from outside ---------------------------------------------------------------------------------

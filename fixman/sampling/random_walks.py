@@ -9,8 +9,9 @@ from numpy.typing import ArrayLike
 
 from fixman._common import arrays
 from fixman._common.arrays import Array
-from fixman.chains.chain import Chain, require_chain
+from fixman.chains.chain import Chain
 from fixman.chains.straight_bends import Lines
+from fixman.chains.system import System, require_model
 from fixman.errors import ConstraintSolveError, SingularConstraintError
 from fixman.kernels.chain.rows import ANGLE, KINDS, LENGTH, TORSION
 from fixman.mechanics.dynamics import project
@@ -24,7 +25,7 @@ FIRST_STRIDE, LAST_STRIDE = 0.25, 1e-3  # fractions of the way to the targets
 
 
 def random_walks(
-    chain: Chain,
+    chain: Chain | System,
     size: int = 1,
     *,
     lengths: ArrayLike = 1.0,
@@ -37,7 +38,8 @@ def random_walks(
     Soft angles and torsions are drawn with the measure of space, dΩ = sin θ dθ dφ.  For chains
     without closures, extra rows and potentials whose lengths are all hard these are independent
     samples of the stiff ensemble.  Rings start as open walks, whose closures are then brought to
-    their values in steps.
+    their values in steps.  The chains of a system in a box have their centres anywhere in it, and
+    overlap: `push_off` moves them apart.
 
     Parameters
     ----------
@@ -51,15 +53,32 @@ def random_walks(
         O(n) a walk; a free chain has its first bead at the origin.  ConstraintSolveError if
         closures do not reach their values, because they cannot or because they are far.
     """
-    require_chain(chain)
+    require_model(chain)
     size = arrays.positive_int(size, "size")
     generator = arrays.generator(rng)
+    if isinstance(chain, System):
+        values = {"lengths": lengths, "angles": angles, "torsions": torsions}
+        return _in_box(chain, size, values, generator)
     # Chart coordinates and positions.
     arrays.require_memory(16 * size * chain.n * chain.dim, f"{size} walks of {chain.n} beads")
     targets = hard_targets(chain, lengths, angles, torsions)
     if not chain.extra:
         return open_walks(chain, targets, size, generator)
     return np.stack([_closed(chain, targets, generator) for _ in range(size)])
+
+
+def _in_box(
+    system: System, size: int, values: dict[str, ArrayLike], rng: np.random.Generator
+) -> Array:
+    if system.box is None and system.chains > 1:
+        raise ValueError("chains in open space have no box to be put into: give their positions")
+    parts = []
+    for chain, many in system.kinds:
+        x = random_walks(chain, size * many, **values, rng=rng)
+        if system.box is not None:
+            x += rng.random((len(x), 1, system.dim)) * system.box - x.mean(axis=1, keepdims=True)
+        parts.append(x.reshape(size, many, chain.n, system.dim))
+    return system.join(parts)
 
 
 def hard_targets(chain: Chain, lengths: ArrayLike, angles: ArrayLike, torsions: ArrayLike) -> Array:

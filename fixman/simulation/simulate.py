@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fixman._common import arrays as _arrays
-from fixman.chains.chain import Chain, require_chain
+from fixman.chains.chain import Chain
+from fixman.chains.system import System, require_model
 from fixman.errors import RunFolderError
 from fixman.kernels.algebra.random import WORDS
 from fixman.potentials.binding import warn_of_temperature
@@ -43,7 +44,7 @@ _STEPPER = ("parameters", "start", "advance")  # methods that a stepper has
 
 
 def simulate(
-    chain: Chain,
+    chain: Chain | System,
     x0: ArrayLike,
     stepper: Stepper,
     steps: int,
@@ -63,6 +64,8 @@ def simulate(
 
     Parameters
     ----------
+    chain : Chain or System
+        Of a system n are the beads of all chains, and beads of different chains interact.
     x0, v0 : (n, d), or (replicas, n, d)
         Hard coordinates keep the values that they have here.  By default the stepper draws v0.
     stepper : fixman.Newton, fixman.Langevin or another
@@ -95,7 +98,7 @@ def simulate(
         If a step has no solution.  After any error of a step, a potential or an observable, the
         frames before it are at ``out``, or in the ``run`` of the error without ``out``.
     """
-    require_chain(chain)
+    require_model(chain)
     require_stepper(stepper)
     steps, every = _frames(steps, every)
     running = _Running(workers, progress, client)
@@ -109,7 +112,7 @@ def simulate(
     state = stepper.start(chain, x0, v0, replicas, generator)
     about = provenance.begun(
         "chain",
-        chain=json.loads(chain.to_json()),
+        **{_key(chain): json.loads(chain.to_json())},
         stepper=stepper.parameters(),
         replicas=replicas,
         arrays=recording.names(state, recorded),
@@ -184,7 +187,7 @@ def resume(
 
             go_on = partial(motion.go_on, target, tau, running.progress, motion.again(target, tau))
         else:
-            chain = target.run().chain
+            chain = target.run().model
             stepper = _same_stepper(path, about["stepper"], stepper)
             _require_state(target, chain)
             recorded = recording.found_again(about["observables"], observables)
@@ -223,7 +226,13 @@ def _maker(about: Mapping[str, Any]) -> Callable[..., Any]:
         from fixman.rigid import motion
 
         return motion.maker(about)
+    if "system" in about:
+        return partial(Run, System.from_json(json.dumps(about["system"])))
     return partial(Run, Chain.from_json(json.dumps(about["chain"])))
+
+
+def _key(model: Chain | System) -> str:
+    return "system" if isinstance(model, System) else "chain"
 
 
 class _Running:
@@ -239,7 +248,7 @@ class _Running:
     def go_on(
         self,
         target: Recorder,
-        chain: Chain,
+        chain: Chain | System,
         stepper: Stepper,
         observables: Mapping[str, Observable],
         state: State | None = None,
@@ -303,14 +312,14 @@ def _replicas(replicas: int | None, **given: ArrayLike | None) -> int:
 
 
 def _block(
-    chain: Chain, replicas: int, every: int, stepper: Stepper, groups: int = 1
+    chain: Chain | System, replicas: int, every: int, stepper: Stepper, groups: int = 1
 ) -> dict[str, int]:
     """Frames of a block, and the most steps between two checkpoints."""
     beads = -(-replicas // groups) * chain.n
     own = _holds_own(stepper.parameters().get("potential"))
     work = BLOCK_WORK // SLOW if own else BLOCK_WORK
     if hasattr(stepper, "passes"):
-        work //= stepper.passes(chain)
+        work //= stepper.passes(chain)  # type: ignore[attr-defined]
     by_bytes = BLOCK_BYTES // (16 * replicas * chain.n * chain.dim)
     by_work = work // (every * beads + CALL_WORK)
     stride = min(every, max(1, work // beads))
@@ -360,14 +369,18 @@ def _same_stepper(path: Path, parameters: dict[str, Any], stepper: Stepper | Non
     return stepper
 
 
-def _require_state(target: Recorder, chain: Chain) -> None:
+def _require_state(target: Recorder, chain: Chain | System) -> None:
     """Refuse a checkpoint that is not of this chain: kernels trust their callers."""
     from fixman.simulation.steppers import KINDS
 
     name, replicas = target.about["stepper"]["name"], target.about["replicas"]
     tails: dict[str, tuple[int, ...]] = dict.fromkeys("xv", (chain.n, chain.dim))
     if name in KINDS:
-        tails |= {"random": (WORDS,), "targets": (chain.hard.size,)}
+        if isinstance(chain, System):
+            held = sum(one.hard.size * many for one, many in chain.kinds)
+            tails |= {"random": (chain.chains, WORDS), "targets": (held,)}
+        else:
+            tails |= {"random": (WORDS,), "targets": (chain.hard.size,)}
         tails |= {TALLY: (3,)} if name in REFUSING else {}
     for key, tail in tails.items():
         found = target.state.get(key, np.empty(0)).shape

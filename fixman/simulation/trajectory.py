@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from fixman._common import arrays
 from fixman._common.arrays import Array
 from fixman.chains.chain import Chain
+from fixman.chains.system import System
 from fixman.runs.series import OBSERVABLE, Series
 
 __all__ = ["Run"]
@@ -29,6 +30,9 @@ class Run(Series):
     Attributes
     ----------
     chain : Chain
+        TypeError if the run is one of a system.
+    system : System
+        Of one chain where the run is one of a chain.
     about : dict
         Chain, stepper, potential, seed, versions.
     path : Path or None
@@ -39,9 +43,21 @@ class Run(Series):
         Which frames of the whole run these are.
     """
 
-    def __init__(self, chain: Chain, *given: Any, **options: Any) -> None:
+    def __init__(self, model: Chain | System, *given: Any, **options: Any) -> None:
         super().__init__(*given, **options)
-        self.chain = chain
+        self.model = model
+
+    @property
+    def chain(self) -> Chain:
+        """The chain."""
+        if isinstance(self.model, System):
+            raise TypeError("a run of a system has no one chain: system.split(run.x) gives chains")
+        return self.model
+
+    @property
+    def system(self) -> System:
+        """The system."""
+        return self.model if isinstance(self.model, System) else System(self.model)
 
     @property
     def times(self) -> Array:
@@ -77,12 +93,13 @@ class Run(Series):
 
     @property
     def _shape(self) -> tuple[int, ...]:
-        return self.replicas, self.chain.n, self.chain.dim
+        return self.replicas, self.model.n, self.model.dim
 
     def __repr__(self) -> str:
         """``<Run: 101 frames of 64 chains of 50 beads, 10000 of 10000 steps, in run>``."""
-        beads = f"{self.chain.n} bead{'s' * (self.chain.n != 1)}"
-        chains = f"{self.replicas} chain{'s' * (self.replicas != 1)} of {beads}"
+        one = "system" if isinstance(self.model, System) else "chain"
+        beads = f"{self.model.n} bead{'s' * (self.model.n != 1)}"
+        chains = f"{self.replicas} {one}{'s' * (self.replicas != 1)} of {beads}"
         done = f"{self.steps_done} of {self.about['steps']} steps"
         where = "" if self.path is None else f", in {self.path}"
         return f"<Run: {len(self)} frame{'s' * (len(self) != 1)} of {chains}, {done}{where}>"

@@ -70,7 +70,7 @@ class Motion(NamedTuple):
     √(kT (1 − c²) / m) of a noise, ½ m of what is remembered or decided, ½ h² / m of a return), and
     whether it needs H^bb at x; ``kept`` whether a search for λ leaves the factor of that as it was.
     ``kT`` is that of the Fixman force: 0 for none.  That of a ``rival``, the hard rows under other
-    masses, is subtracted.
+    masses, is subtracted.  ``given`` are forces that were found outside, laid out as positions are.
     """
 
     n: int
@@ -84,6 +84,7 @@ class Motion(NamedTuple):
     tolerance: float
     rival: Any
     flow: Flow | None
+    given: np.ndarray[Any, np.dtype[np.float64]] | None = None
 
 
 class Replicas(NamedTuple):
@@ -167,6 +168,17 @@ def carry(flow, X, F, step, axes, like):
 @exact_step
 def fetch(x, at, size, X, k, like):
     store(X, k, lane.take(x, at + k, size, like))
+
+
+@exact
+def begin_forces(given, F, at, size, like):
+    """Begin with the forces that were found outside, or with none."""
+    if given is None:
+        for k in range(size):
+            store(F, k, 0.0 * like)
+    else:
+        for k in range(size):
+            fetch(given, at, size, F, k, like)
 
 
 @exact_step
@@ -253,8 +265,7 @@ def moves(replicas, system, spaces, motion, tables, work, trial, where):
             if lost:
                 break
         elif letter == FORCE:
-            for k in range(size):
-                store(F, k, 0.0 * like)
+            begin_forces(motion.given, F, group * size, size, like)
             if tables is not None:
                 lists = forces.add_forces(X, F, ghosts, tables, lists, like)
             carry(motion.flow, X, F, place // count, axes, like)

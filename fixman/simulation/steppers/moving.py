@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -56,7 +57,7 @@ class Moving(Prepared):
 
     key: tuple[Chain, Scheduled]
 
-    def __init__(self, chain: Chain, state: State, stepper: Scheduled) -> None:
+    def __init__(self, chain: Chain, state: State, stepper: Scheduled, given: bool = False) -> None:
         self.key = (chain, stepper)
         self.inertia = stepper.inertia(chain)
         self.system, ghosts, self.goals = projections(chain, state.targets, self.inertia)
@@ -68,7 +69,7 @@ class Moving(Prepared):
         self.front = GHOST_POINTS[GHOSTS - ghosts :, : chain.dim]  # points that do not move
         self.bound = bind(chain, stepper.potential, energies=stepper.decides)
         self.tables = None if stepper.potential is None else self.bound.tables
-        forced = self.metric or self.tables is not None or stepper.flow is not None
+        forced = given or self.metric or self.tables is not None or stepper.flow is not None
         self.schedule = tuple(
             m for m in stepper.schedule if forced or m[0] not in (stepping.KICK, stepping.FORCE)
         )
@@ -108,70 +109,19 @@ class Moving(Prepared):
 
         No steps project the velocities and, where moves are tried, find the energies.
         """
-        replicas = state.x.shape[0]
-        alone = replicas % LANES if replicas % LANES <= ALONE else 0
-        # Replicas are repeated up to a multiple of eight.
-        index = np.resize(np.arange(replicas), replicas + -(replicas - alone) % LANES)
-        ghosts = len(self.front)
-        x, v = (np.zeros((index.size, ghosts + y.shape[1], y.shape[2])) for y in (state.x, state.v))
-        x[:, :ghosts] = self.front
-        x[:, ghosts:], v[:, ghosts:] = state.x[index], state.v[index]
-        random, goals = state.random[index], self.goals[index]
-        tally = state.tally[index]
-        given: list[Any] = [array.reshape(-1) for array in (x, v, random, goals)]
-        states = stepping.Replicas(*given, *goals.shape[1:])
         stepper = self.key[1]
         motion = self.motion if steps else self._motion(BEGIN[: 3 if stepper.decides else 1])
         if callable(stepper.flow):
             motion = motion._replace(flow=self._flow(range(state.step, state.step + steps)))
-        count = motion.order.size
         # Forces are found first, unless the schedule begins with them.
         late = steps and stepping.FORCE in motion.letters and self.schedule[0][0] != stepping.FORCE
-        places = -1 if late else 0, max(steps, 1) * count
-        groups = (index.size - alone) // LANES
-        pieces = min(workers, groups)
-        edges = [LANES * (groups * k // pieces) for k in range(pieces + 1)] if groups else []
-        tasks: list[tuple[int, int, tuple[int, ...]]]
-        tasks = [(k, k + 1, ONE) for k in range(replicas - alone, replicas)]
-        tasks += [(*edge, EIGHTS) for edge in pairwise(edges)]
+        group = Group(self, state)
+        places = -1 if late else 0, max(steps, 1) * motion.order.size
+        with pool_of(workers) as pool:
+            failures = group.move(motion, places, pool)
+        return group.state(steps, failures), failures
 
-        def task(one: tuple[int, int, tuple[int, ...]]) -> list[tuple[int, int]]:
-            first, last, width = one
-            work = _work(x[0].size, width, tally.reshape(-1))
-            failed = []
-            begin, until = places[0], last
-            while first < last:
-                given = motion, self.tables, work, (begin, places[1]), (first, until)
-                place, group, lost = stepping.advance(states, self.system, *given)
-                first, until, begin = group, last, places[0]
-                if lost:
-                    first += len(width)
-                    stuck = [
-                        k for k in range(group, first)
-                        if lost >> (k - group) & 1 and not self._rescue(states, k, place, width)
-                    ]  # fmt: skip
-                    if stuck:
-                        # Others behind it may fail earlier, and the earliest is named.
-                        failed.append((state.step + place // count, stuck[0] % replicas))
-                    else:
-                        first, until, begin = group, first, place + 1
-            return failed
-
-        if workers == 1 or len(tasks) == 1:
-            results = [task(one) for one in tasks]
-        else:
-            with ThreadPoolExecutor(workers) as pool:
-                results = list(pool.map(task, tasks))
-        failures = [failure for failed in results for failure in failed]
-        x, v = x[:replicas, ghosts:].copy(), v[:replicas, ghosts:].copy()
-        bad = ~np.isfinite(x + v).all(axis=(1, 2))
-        failures += [(state.step + steps - 1, int(k)) for k in np.flatnonzero(bad)]
-        moved = State(x, v, random[:replicas], state.targets, state.step + steps, tally[:replicas])
-        return moved, failures
-
-    def _rescue(
-        self, states: stepping.Replicas, k: int, place: int, lanes: tuple[int, ...]
-    ) -> bool:
+    def rescue(self, states: stepping.Replicas, k: int, place: int, lanes: tuple[int, ...]) -> bool:
         """Redo a drift or leap of replica k in 2, 4, 8, … pieces; whether one has a solution."""
         share = self.schedule[place % len(self.schedule)][1]
         # In every lane the same, so that what is lost is lost in all.
@@ -190,6 +140,85 @@ class Moving(Prepared):
                 rows[0][:], rows[1][:] = copy.x[: rows[0].size], copy.v[: rows[1].size]
                 return True
         return False
+
+
+class Group:
+    """Replicas of a state as the kernels move them: behind the points that do not move.
+
+    They are repeated up to a multiple of eight; ``x`` and ``v`` hold them all, in place.
+    """
+
+    def __init__(self, moving: Moving, state: State) -> None:
+        self.moving, self.begun, front = moving, state, moving.front
+        self.replicas, self.ghosts = len(state.x), len(front)
+        self.alone = self.replicas % LANES if self.replicas % LANES <= ALONE else 0
+        self.index = index = np.resize(
+            np.arange(self.replicas), self.replicas + -(self.replicas - self.alone) % LANES
+        )
+        joints = self.ghosts + state.x.shape[1]
+        self.x, self.v = np.zeros((2, index.size, joints, state.x.shape[2]))
+        self.x[:, : self.ghosts] = front
+        self.x[:, self.ghosts :], self.v[:, self.ghosts :] = state.x[index], state.v[index]
+        self.random, self.tally, goals = (
+            state.random[index],
+            state.tally[index],
+            moving.goals[index],
+        )
+        given: list[Any] = [a.reshape(-1) for a in (self.x, self.v, self.random, goals)]
+        self.states = stepping.Replicas(*given, *goals.shape[1:])
+
+    def move(
+        self, motion: stepping.Motion, places: tuple[int, int], pool: ThreadPoolExecutor | None
+    ) -> list[tuple[int, int]]:
+        """Make the moves from one place to another; return step and replica of what failed."""
+        moving, replicas, alone = self.moving, self.replicas, self.alone
+        count, states, tally = motion.order.size, self.states, self.tally
+        groups = (self.index.size - alone) // LANES
+        pieces = min(getattr(pool, "_max_workers", 1), groups)
+        edges = [LANES * (groups * k // pieces) for k in range(pieces + 1)] if groups else []
+        tasks: list[tuple[int, int, tuple[int, ...]]]
+        tasks = [(k, k + 1, ONE) for k in range(replicas - alone, replicas)]
+        tasks += [(*edge, EIGHTS) for edge in pairwise(edges)]
+
+        def task(one: tuple[int, int, tuple[int, ...]]) -> list[tuple[int, int]]:
+            first, last, width = one
+            work = _work(self.x[0].size, width, tally.reshape(-1))
+            failed = []
+            begin, until = places[0], last
+            while first < last:
+                given = motion, moving.tables, work, (begin, places[1]), (first, until)
+                place, group, lost = stepping.advance(states, moving.system, *given)
+                first, until, begin = group, last, places[0]
+                if lost:
+                    first += len(width)
+                    stuck = [
+                        k for k in range(group, first)
+                        if lost >> (k - group) & 1 and not moving.rescue(states, k, place, width)
+                    ]  # fmt: skip
+                    if stuck:
+                        # Others behind it may fail earlier, and the earliest is named.
+                        failed.append((self.begun.step + place // count, stuck[0] % replicas))
+                    else:
+                        first, until, begin = group, first, place + 1
+            return failed
+
+        alike = pool is None or len(tasks) == 1
+        results = map(task, tasks) if alike else pool.map(task, tasks)  # type: ignore[union-attr]
+        return [failure for failed in results for failure in failed]
+
+    def state(self, steps: int, failures: list[tuple[int, int]]) -> State:
+        """Return the state after so many steps, and add to the failures what is not finite."""
+        begun, replicas = self.begun, self.replicas
+        x, v = (a[:replicas, self.ghosts :].copy() for a in (self.x, self.v))
+        bad = ~np.isfinite(x + v).all(axis=(1, 2))
+        failures += [(begun.step + steps - 1, int(k)) for k in np.flatnonzero(bad)]
+        random, tally = self.random[:replicas], self.tally[:replicas]
+        return State(x, v, random, begun.targets, begun.step + steps, tally)
+
+
+def pool_of(workers: int) -> contextlib.AbstractContextManager[ThreadPoolExecutor | None]:
+    """Return threads, or None where one is enough."""
+    return contextlib.nullcontext() if workers == 1 else ThreadPoolExecutor(workers)
 
 
 def _move(stepper: Scheduled, w: Array, letter: int, share: float) -> tuple[float, Array]:

@@ -12,11 +12,12 @@ from numpy.typing import ArrayLike
 from fixman._common import arrays
 from fixman._common.arrays import Array
 from fixman.chains.chain import Chain
+from fixman.chains.system import System
 from fixman.errors import ConstraintSolveError
 from fixman.kernels.algebra.random import WORDS, fill_normals
 from fixman.kernels.simulation.stepping import DECIDE, RESCUES
 from fixman.mechanics.refusals import raise_failure
-from fixman.simulation.steppers import moving
+from fixman.simulation.steppers import moving, together
 from fixman.simulation.steppers.moving import Moving, Schedule, schedule
 from fixman.simulation.steppers.stepper import Described, State, replicated, require_near
 
@@ -79,6 +80,19 @@ class Scheduled(Described):
         """Return masses (n,), or what stands for them."""
         return chain.masses
 
+    def start(
+        self,
+        chain: Chain | System,
+        x0: ArrayLike,
+        v0: ArrayLike | None = None,
+        replicas: int = 1,
+        rng: Any = None,
+    ) -> State:
+        """As every stepper's, also for the chains of a system."""
+        if isinstance(chain, System) and not self.decides:
+            return together.start(self, chain, x0, v0, replicas, rng)
+        return super().start(chain, x0, v0, replicas, rng)
+
     def _start(self, chain: Chain, state: State, v0: ArrayLike | None) -> None:
         state.v = self._velocities(chain, state, v0)
         if self.decides:
@@ -109,7 +123,7 @@ class Scheduled(Described):
             v -= np.average(v, axis=1, weights=chain.masses)[:, None]
         return v
 
-    def advance(self, chain: Chain, state: State, steps: int, workers: int = 1) -> None:
+    def advance(self, chain: Chain | System, state: State, steps: int, workers: int = 1) -> None:
         """Do ``steps`` steps on every replica, in place.
 
         Raises
@@ -120,6 +134,9 @@ class Scheduled(Described):
         ValueError
             If a flow is not one of this chain's dimension, or not finite.
         """
+        if isinstance(chain, System):
+            together.advance(self, chain, state, steps, workers)
+            return
         workers = arrays.positive_int(workers, "workers")
         steps = arrays.positive_int(steps, "steps")
         require_near(chain, state)

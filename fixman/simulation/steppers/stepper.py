@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from fixman._common import arrays
 from fixman._common.arrays import Array
 from fixman.chains.chain import Chain, require_chain
+from fixman.chains.system import System
 from fixman.errors import SingularConstraintError
 from fixman.kernels.algebra.random import WORDS
 from fixman.kernels.chain.rows import ANGLE, LENGTH, SMALLEST_SINE
@@ -174,6 +175,9 @@ class Described:
         """
         if v0 is not None and self.NO_VELOCITIES:
             raise ValueError(f"v0 must be None: {self.NO_VELOCITIES}")
+        if isinstance(chain, System):
+            name = type(self).__name__
+            raise TypeError(f"{name} moves one chain; a system takes Newton, Langevin or Brownian")
         require_chain(chain)
         tail = (chain.n, chain.dim)
         replicas = arrays.positive_int(replicas, "replicas", 16 * chain.n * chain.dim)

@@ -1,0 +1,180 @@
+"""`System`: chains of any kinds side by side, in open space or in a periodic box."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fixman._common import arrays
+from fixman._common.arrays import Array
+from fixman.chains.chain import Chain, bonds, require_chain
+from fixman.chains.coordinates import Index
+
+__all__ = ["System"]
+
+BEAD_BYTES = 100  # of positions, velocities and tables, at the least
+
+
+class System:
+    """Chains of any kinds side by side, equal ones stored once; immutable and comparable.
+
+    Positions of a system are (..., n, dim), chain after chain in the order of ``kinds``, and are
+    not wrapped into the box: a chain is whole, wherever it goes.
+
+    Parameters
+    ----------
+    chains : Chain, or iterable of (Chain, int)
+        A kind of chain, or kinds and how many of each.
+    count : int, optional
+        How many chains of one kind; by default 1.
+    box : float or (dim,), optional
+        Edges of a periodic box, whose corners are at right angles; by default open space.
+
+    Attributes
+    ----------
+    kinds : tuple of (Chain, int)
+    n, dim : int
+        Beads in all, and the dimension of space.
+    masses : ndarray (n,)
+    box : ndarray (dim,) or None
+    """
+
+    def __init__(
+        self,
+        chains: Chain | Iterable[tuple[Chain, int]],
+        count: int | None = None,
+        *,
+        box: ArrayLike | None = None,
+    ) -> None:
+        one = isinstance(chains, Chain)
+        if count is not None and not one:
+            raise TypeError("count is for one kind of chain: give (chain, count) for each kind")
+        given = [(chains, 1 if count is None else count)] if one else list(chains)  # type: ignore[arg-type]
+        kinds = []
+        for pair in given:
+            if not isinstance(pair, Sequence) or len(pair) != 2:
+                raise TypeError(f"chains must be a Chain, or (chain, count) each, got {pair!r:.80}")
+            require_chain(pair[0])
+            kinds.append((pair[0], arrays.positive_int(pair[1], "count", BEAD_BYTES * pair[0].n)))
+        if not kinds:
+            raise ValueError("chains must name one kind of chain at least, got none")
+        self.kinds: tuple[tuple[Chain, int], ...] = tuple(kinds)
+        dims = {chain.dim for chain, _ in kinds}
+        if len(dims) > 1:
+            raise ValueError("chains must all be in the plane or all in space, got both")
+        self.dim: int = dims.pop()
+        self.n = sum(chain.n * many for chain, many in kinds)
+        self.masses = np.concatenate([np.tile(chain.masses, many) for chain, many in kinds])
+        self.masses.flags.writeable = False
+        self.box = None if box is None else _edges(box, self.dim)
+        if self.box is not None and any(chain.base == "fixed" for chain, _ in kinds):
+            raise ValueError("a chain on a fixed base cannot be in a periodic box: leave out box=")
+
+    @property
+    def chains(self) -> int:
+        """How many chains there are."""
+        return sum(many for _, many in self.kinds)
+
+    @property
+    def volume(self) -> float:
+        """The volume of the box, in the plane its area; inf in open space."""
+        return float("inf") if self.box is None else float(np.prod(self.box))
+
+    def split(self, x: ArrayLike) -> list[Array]:
+        """Positions or velocities (..., n, dim) as (..., count, beads, dim), one array a kind."""
+        array, parts, at = arrays.real(x, (self.n, self.dim), "x"), [], 0
+        for chain, many in self.kinds:
+            end = at + chain.n * many
+            shape = (*array.shape[:-2], many, chain.n, self.dim)
+            parts.append(array[..., at:end, :].reshape(shape))
+            at = end
+        return parts
+
+    def join(self, parts: Sequence[Array]) -> Array:
+        """Put together what `split` took apart."""
+        lead = parts[0].shape[:-3]
+        flat = [part.reshape(*lead, -1, self.dim) for part in parts]
+        return np.concatenate(flat, axis=-2)
+
+    def bonds(self) -> Index:
+        """Pairs of bonded beads (bonds, 2), numbered through all chains."""
+        rows, at = [], 0
+        for chain, many in self.kinds:
+            starts = at + chain.n * np.arange(many)
+            rows.append((starts[:, None, None] + bonds(chain)).reshape(-1, 2))
+            at += chain.n * many
+        return np.concatenate(rows)
+
+    def molecules(self) -> Index:
+        """Return the number of the chain of each bead (n,)."""
+        sizes = np.concatenate([np.full(many, chain.n) for chain, many in self.kinds])
+        return np.repeat(np.arange(sizes.size), sizes)
+
+    def place(self, bead: int) -> str:
+        """Name a bead by its chain and its number there."""
+        chain = int(self.molecules()[bead])
+        return f"bead {bead - int(np.argmax(self.molecules() == chain))} of chain {chain}"
+
+    @property
+    def _content(self) -> tuple[Any, ...]:
+        return self.kinds, None if self.box is None else tuple(self.box)
+
+    def __eq__(self, other: object) -> bool:
+        return self._content == other._content if isinstance(other, System) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._content)
+
+    def __repr__(self) -> str:
+        """``<System: 100 chains of 20 beads, 3-D, box 13.3 x 13.3 x 13.3>``."""
+        chains = ", ".join(
+            f"{many} chain{'s' * (many > 1)} of {c.n} beads" for c, many in self.kinds
+        )
+        box = (
+            "open space" if self.box is None else "box " + " x ".join(f"{e:.4g}" for e in self.box)
+        )
+        return f"<System: {chains}, {self.dim}-D, {box}>"
+
+    def to_json(self) -> str:
+        """Write the system as a JSON document that `System.from_json` reads back exactly."""
+        kinds = [[json.loads(chain.to_json()), many] for chain, many in self.kinds]
+        box = None if self.box is None else self.box.tolist()
+        return json.dumps({"fixman_system": 1, "kinds": kinds, "box": box})
+
+    @classmethod
+    def from_json(cls, text: str) -> System:
+        """Read what `to_json` wrote; ValueError for anything else."""
+        try:
+            data = json.loads(text)
+            if data["fixman_system"] != 1:
+                raise ValueError(f"format {data['fixman_system']} is not known")
+            kinds = [(Chain.from_json(json.dumps(one)), many) for one, many in data["kinds"]]
+            return cls(kinds, box=data["box"])
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+            what = error if isinstance(error, ValueError) else repr(error)
+            raise ValueError(f"text is not a system written by System.to_json: {what}") from None
+
+
+def require_model(model: Chain | System) -> None:
+    """Refuse anything but a `Chain` or a `System`."""
+    if not isinstance(model, (Chain, System)):
+        raise TypeError(f"chain must be a fixman.Chain or System, got {type(model).__name__}")
+
+
+def _edges(box: ArrayLike, dim: int) -> Array:
+    edges = arrays.real(box, (), "box")
+    if edges.shape == (dim, dim) or edges.shape == (6,):
+        raise ValueError(
+            "box must have right angles: give its edges, triclinic boxes are not known"
+        )
+    if edges.shape not in ((), (dim,)):
+        raise ValueError(f"box must be one edge or have shape ({dim},), got {edges.shape}")
+    edges = np.broadcast_to(edges, dim).copy()
+    for edge in edges.tolist():
+        arrays.positive(edge, "an edge of box")
+    edges.flags.writeable = False
+    return edges

@@ -1,0 +1,225 @@
+"""Pair forces of many chains, in open space or in a periodic box of edges L.
+
+Positions are not wrapped: a separation is d − L round(d / L).  Beads are sorted into cells at least
+as wide as cutoff and skin, and numbered in this order: a place is the number of a bead there.  The
+neighbours of each bead, before and behind it, stand in one row of a table, in ascending order of
+beads, and serve until a bead has moved half the skin.  A force is the sum over one row: it has
+the same bits whenever the table was made, and whoever computes it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fixman.kernels import jit
+
+
+class Grid(NamedTuple):
+    """Cells of a box, or of open space around the beads.
+
+    edges, inverse (3,) : L and 1 / L; both 0 in open space, and along the missing axis of a plane
+    origin, scale (3,) : the cell of x along an axis is (x − origin) scale
+    counts (3,) : how many cells
+    """
+
+    edges: np.ndarray[Any, np.dtype[np.float64]]
+    inverse: np.ndarray[Any, np.dtype[np.float64]]
+    origin: np.ndarray[Any, np.dtype[np.float64]]
+    scale: np.ndarray[Any, np.dtype[np.float64]]
+    counts: np.ndarray[Any, np.dtype[np.int64]]
+
+
+class Table(NamedTuple):
+    """Beads by cell, and the neighbours of each bead.
+
+    starts (cells + 1,), beads (N,) : cell c holds the beads ``beads[starts[c] : starts[c + 1]]``
+    x (N, 3) : positions by place
+    rows (N, room), sizes (N,) : places of the neighbours of the bead at a place
+    """
+
+    starts: np.ndarray[Any, np.dtype[np.int32]]
+    beads: np.ndarray[Any, np.dtype[np.int32]]
+    x: np.ndarray[Any, np.dtype[np.float64]]
+    rows: np.ndarray[Any, np.dtype[np.int32]]
+    sizes: np.ndarray[Any, np.dtype[np.int32]]
+
+
+class Beads(NamedTuple):
+    """The interaction of all beads, as `nonbonded.Pairs` has that of one chain.
+
+    radii, depths (N,) : σ/2 and √ε
+    constants (5,) : squared cutoff over σ², energy there over ε, slope there, reach of the
+        table, and the distance over σ below which the force stays as it is there
+    excluded_first (N + 1,), excluded : pairs that do not act, the j of each i
+    """
+
+    radii: np.ndarray[Any, np.dtype[np.float64]]
+    depths: np.ndarray[Any, np.dtype[np.float64]]
+    constants: np.ndarray[Any, np.dtype[np.float64]]
+    excluded_first: np.ndarray[Any, np.dtype[np.int32]]
+    excluded: np.ndarray[Any, np.dtype[np.int32]]
+
+
+@jit
+def _cell(x, a, grid):
+    """Return the cell of a coordinate along axis a, and how often it went round the box."""
+    count = grid.counts[a]
+    place = (x - grid.origin[a]) * grid.scale[a]
+    turns = np.floor(place / count) if grid.edges[a] > 0.0 else 0.0
+    place -= turns * count
+    if not place > 0.0:
+        return 0, turns
+    return min(int(place), count - 1) if place < 2.0**31 else count - 1, turns
+
+
+@jit
+def sort_beads(x, grid, table):
+    """Number the beads by cell, in ascending order inside of one."""
+    n, dim = x.shape
+    starts = table.starts
+    starts[:] = 0
+    for i in range(n):
+        cell = 0
+        for a in range(dim):
+            cell = cell * grid.counts[a] + _cell(x[i, a], a, grid)[0]
+        table.sizes[i] = cell
+        starts[cell + 1] += 1
+    for c in range(1, starts.size):
+        starts[c] += starts[c - 1]
+    for i in range(n):  # starts of cells move up to their ends
+        cell = table.sizes[i]
+        table.beads[starts[cell]] = i
+        starts[cell] += 1
+    for c in range(starts.size - 1, 0, -1):
+        starts[c] = starts[c - 1]
+    starts[0] = 0
+
+
+@jit
+def put_in_order(x, table, first, last):
+    """Copy positions to their places."""
+    for place in range(first, last):
+        i = table.beads[place]
+        for a in range(x.shape[1]):
+            table.x[place, a] = x[i, a]
+
+
+@jit
+def find_neighbours(x, grid, table, beads, first, last):
+    """Fill the rows of places ``first`` to ``last``; return the longest row that is needed."""
+    dim = x.shape[1]
+    reach = beads.constants[3] * beads.constants[3]
+    room = table.rows.shape[1]
+    n1, n2 = grid.counts[1], grid.counts[2]
+    e0, e1, e2 = grid.edges
+    v0, v1, v2 = grid.inverse
+    low, high = np.zeros(3, np.int64), np.zeros(3, np.int64)
+    most = 0
+    for place in range(first, last):
+        i, found = table.beads[place], 0
+        x0, x1, x2 = table.x[place]
+        for a in range(dim):
+            here, count = _cell(x[i, a], a, grid)[0], grid.counts[a]
+            if grid.edges[a] > 0.0:
+                low[a], high[a] = here - (count > 2), here + (count > 1)
+            else:
+                low[a], high[a] = max(here - 1, 0), min(here + 1, count - 1)
+        for c0 in range(low[0], high[0] + 1):
+            for c1 in range(low[1], high[1] + 1):
+                for c2 in range(low[2], high[2] + 1):
+                    cell = (c0 % grid.counts[0] * n1 + c1 % n1) * n2 + c2 % n2
+                    for other in range(table.starts[cell], table.starts[cell + 1]):
+                        d0, d1, d2 = (
+                            x0 - table.x[other, 0],
+                            x1 - table.x[other, 1],
+                            x2 - table.x[other, 2],
+                        )
+                        d0 -= e0 * np.rint(d0 * v0)
+                        d1 -= e1 * np.rint(d1 * v1)
+                        d2 -= e2 * np.rint(d2 * v2)
+                        if d0 * d0 + d1 * d1 + d2 * d2 < reach and other != place:
+                            j, acts = table.beads[other], True
+                            for k in range(beads.excluded_first[i], beads.excluded_first[i + 1]):
+                                acts &= beads.excluded[k] != j
+                            if acts:
+                                at = found
+                                if found < room:
+                                    while at > 0 and table.beads[table.rows[place, at - 1]] > j:
+                                        table.rows[place, at] = table.rows[place, at - 1]
+                                        at -= 1
+                                    table.rows[place, at] = other
+                                found += 1
+        table.sizes[place] = min(found, room)
+        most = max(most, found)
+    return most
+
+
+@jit
+def pair_forces(grid, table, beads, first, last, forces, energies):
+    """Set the forces on the beads at places ``first`` to ``last``.
+
+    ``energies`` (N, 2) gets Σ_j ½ U_ij and Σ_j ½ f_ij·r_ij of each bead, if it has rows.
+    """
+    cut, shift, slope, _, core = beads.constants
+    dim = forces.shape[1]
+    e0, e1, e2 = grid.edges
+    v0, v1, v2 = grid.inverse
+    for place in range(first, last):
+        i = table.beads[place]
+        f0, f1, f2, energy, virial = 0.0, 0.0, 0.0, 0.0, 0.0
+        x0, x1, x2 = table.x[place]
+        for at in range(table.sizes[place]):
+            other = table.rows[place, at]
+            j = table.beads[other]
+            d0, d1, d2 = x0 - table.x[other, 0], x1 - table.x[other, 1], x2 - table.x[other, 2]
+            d0 -= e0 * np.rint(d0 * v0)
+            d1 -= e1 * np.rint(d1 * v1)
+            d2 -= e2 * np.rint(d2 * v2)
+            square = d0 * d0 + d1 * d1 + d2 * d2
+            size = beads.radii[i] + beads.radii[j]
+            if square < cut * size * size:
+                depth, near = beads.depths[i] * beads.depths[j], core * size
+                inside = square < near * near
+                s2 = near * near if inside else square
+                inverse = 1.0 / s2
+                ratio = size * size * inverse
+                sixth = ratio * ratio * ratio
+                pull = 24.0 * sixth * (2.0 * sixth - 1.0) * inverse  # −U′(s)/s
+                if slope != 0.0:
+                    pull += slope / (np.sqrt(s2) * size)
+                if energies.shape[0] > 0:
+                    u = 4.0 * sixth * (sixth - 1.0) - shift
+                    if slope != 0.0:
+                        u -= slope * (np.sqrt(s2) / size - np.sqrt(cut))
+                    if inside:
+                        u += pull * near * (near - np.sqrt(square))
+                    energy += depth * u
+                if inside:
+                    pull *= near / np.sqrt(square)
+                pull *= depth
+                f0 += pull * d0
+                f1 += pull * d1
+                f2 += pull * d2
+                virial += pull * square
+        forces[i, 0] = f0
+        forces[i, 1] = f1
+        if dim == 3:
+            forces[i, 2] = f2
+        if energies.shape[0] > 0:
+            energies[i, 0] = 0.5 * energy
+            energies[i, 1] = 0.5 * virial
+
+
+@jit
+def moved(x, before, limit):
+    """Whether a bead is further than √limit from where it was; or nowhere."""
+    for i in range(x.shape[0]):
+        square = 0.0
+        for a in range(x.shape[1]):
+            d = x[i, a] - before[i, a]
+            square += d * d
+        if not square <= limit:
+            return True
+    return False

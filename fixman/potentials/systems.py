@@ -1,0 +1,293 @@
+"""Potentials on systems of chains: pair forces between all beads, in open space or in a box."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+from scipy.spatial import cKDTree
+
+from fixman._common import arrays
+from fixman._common.arrays import Array
+from fixman.chains import topology
+from fixman.chains.chain import Chain, bonds
+from fixman.chains.system import System
+from fixman.errors import SingularCoordinateError
+from fixman.kernels.potentials import box as kernels
+from fixman.potentials import binding
+from fixman.potentials.binding import Bound, one_each
+from fixman.potentials.energies import Compiled, Pair, Sum, invariant
+
+ROOM = 24  # neighbours of a bead to begin with
+MOST_CELLS = 2.0  # along an axis, over the root of the number of beads
+PIECE = 4096  # beads that are worth a thread
+
+
+def bind(model: Chain | System, potential: Any) -> Bound | BoundSystem:
+    """Put a potential on a chain or a system, where it has energies and forces.
+
+    In a system a `WCA` or `LennardJones` acts between the beads of all chains, a potential of your
+    own and a `Compiled` one take the positions (n, dim) of all, and every other acts in each chain.
+    ValueError for a potential that names beads or angles that a chain does not have.
+    """
+    if isinstance(model, System):
+        return BoundSystem(model, potential)
+    return binding.bind(model, potential)
+
+
+class BoundSystem:
+    """A potential on a system; made by `bind`."""
+
+    def __init__(self, system: System, potential: Any) -> None:
+        binding.require_potential(potential)
+        self.system = system
+        terms = () if potential is None else getattr(potential, "terms", (potential,))
+        pairs = [term for term in terms if isinstance(term, Pair)]
+        if len(pairs) > 1:
+            raise ValueError("only one pair potential, WCA or LennardJones, can be in a sum")
+        self.pair = pairs[0] if pairs else None
+        self.own = [t for t in terms if isinstance(t, Compiled) or not hasattr(t, "_tabulate")]
+        rest = [t for t in terms if t is not self.pair and not any(t is one for one in self.own)]
+        self.inside: Any = Sum(tuple(rest)) if rest else None
+        self._replicas = [PairForces(system, self.pair)] if self.pair else []
+
+    def between(self, x: Array, pool: Executor | None = None) -> Array:
+        """Return the forces (replicas, n, dim) between chains, and those of one's own."""
+        found, none = np.zeros_like(x), np.empty((0, 2))
+        for r, one in enumerate(x):
+            if self.pair:
+                self.pairs(r).set(one, found[r], none, pool)
+            for term in self.own:
+                found[r] += _own_force(term, one)
+        return found
+
+    def pairs(self, replica: int = 0) -> PairForces:
+        """Return pair forces that keep the neighbours of one replica."""
+        assert self.pair is not None
+        while len(self._replicas) <= replica:
+            self._replicas.append(PairForces(self.system, self.pair))
+        return self._replicas[replica]
+
+    def energy(self, x: ArrayLike) -> Array:
+        """Return the energies (...) of configurations (..., n, dim), in O(n) a frame.
+
+        SingularCoordinateError where beads coincide.  ValueError for a `Compiled` potential without
+        an energy.
+        """
+        x, lead = self._frames(x)
+        found = np.zeros(len(x))
+        for (chain, _), part in zip(self.system.kinds, self.system.split(x), strict=True):
+            if self.inside is not None:
+                found += binding.bind(chain, self.inside).energy(part).sum(axis=-1)
+        if self.pair:
+            found += self._of_pairs(x)[0]
+        for term in self.own:
+            found += [float(term.energy(one)) for one in x]
+        return found.reshape(lead)[()]
+
+    def force(self, x: ArrayLike) -> Array:
+        """Return the forces −∂U/∂x (..., n, dim) in configurations (..., n, dim)."""
+        x, lead = self._frames(x)
+        found = np.stack([self.between(one[None])[0] for one in x]) if len(x) else np.zeros_like(x)
+        for r in np.flatnonzero(~np.isfinite(found).all(axis=(1, 2)))[:1].tolist():
+            self.refuse(x[r])
+        if self.inside is not None:
+            both = zip(self.system.kinds, self.system.split(x), strict=True)
+            found += self.system.join([binding.bind(c, self.inside).force(y) for (c, _), y in both])
+        return found.reshape(*lead, self.system.n, self.system.dim)
+
+    def pressure(self, x: ArrayLike, kT: float) -> Array:
+        """Return the pressure (...) in a periodic box, of configurations (..., n, dim).
+
+        P V = C kT + (1/d) Σ_(i<j) f_ij·R_ij, with C chains and R_ij the separation of the centres
+        of mass of the chains of i and j that belongs to the nearest image of the beads.  Forces
+        inside of chains, of constraints, bonds, angles and the metric, have no part in it.
+        """
+        system, kT = self.system, arrays.positive(kT, "kT")
+        if system.box is None:
+            raise ValueError("a system in open space has no pressure: give it a box")
+        if self.own or not invariant(self.inside):
+            raise ValueError("a pressure needs a potential that is the same wherever a chain is")
+        x, lead = self._frames(x)
+        virial = self._of_pairs(x)[1] if self.pair else np.zeros(len(x))
+        forces = [self.between(one[None])[0] for one in x]
+        for (chain, _), y, f in zip(
+            system.kinds, system.split(x), system.split(np.stack(forces)), strict=True
+        ):
+            centre = np.average(y, axis=-2, weights=chain.masses)[..., None, :]
+            virial -= np.sum(f * (y - centre), axis=(1, 2, 3))
+        found = (system.chains * kT + virial / system.dim) / system.volume
+        return found.reshape(lead)[()]
+
+    def refuse(self, x: Array) -> None:
+        """Say why there is no finite force in a configuration."""
+        if self.pair:
+            self.pairs().refuse_overlap(x)
+        raise arrays.overflow("forces", 0, ())
+
+    def _of_pairs(self, x: Array) -> Array:
+        rows, forces, out = (
+            np.empty((self.system.n, 2)),
+            np.empty(x.shape[1:]),
+            np.empty((2, len(x))),
+        )
+        for r, one in enumerate(x):
+            self.pairs().set(one, forces, rows)
+            out[:, r] = rows.sum(axis=0)
+            if not np.isfinite(out[:, r]).all():
+                self.refuse(one)
+        return out
+
+    def _frames(self, x: ArrayLike) -> tuple[Array, tuple[int, ...]]:
+        tail = (self.system.n, self.system.dim)
+        array = arrays.real(x, tail, "x")
+        arrays.require_finite(array, tail, "x")
+        return array.reshape(-1, *tail), array.shape[:-2]
+
+
+class PairForces:
+    """A `WCA` or `LennardJones` between all beads of a system, with the neighbours of one replica.
+
+    ``core`` is the distance, over σ, below which a force stays as it is there: 0 for none.
+    """
+
+    def __init__(self, system: System, term: Pair, core: float = 0.0) -> None:
+        self.system, self.term = system, term
+        n, sigma = system.n, one_each(term.sigma, system.n, "sigma", "bead")
+        cutoff, energy, slope = term.cut()
+        reach = cutoff * float(sigma.max())
+        self.skin = 0.5 * term.skin * float(sigma.max())
+        if system.box is not None:
+            room = 0.5 * float(system.box.min()) - reach
+            if room <= 0.0:
+                raise ValueError(
+                    f"the box must be wider than two cutoffs, {2.0 * reach:.4g}, so that a bead "
+                    f"meets one image of another: its shortest edge is {system.box.min():.4g}"
+                )
+            self.skin = min(self.skin, room)
+        depths = np.sqrt(one_each(term.epsilon, n, "epsilon", "bead"))
+        constants = np.array([cutoff**2, energy, slope, reach + self.skin, core])
+        first, excluded = _excluded(system, term.exclude)
+        self.beads = kernels.Beads(0.5 * sigma, depths, constants, first, excluded)
+        self.rows = np.empty((n, ROOM), np.int32)
+        self.made = np.full((n, system.dim), np.nan)  # where the beads were
+        self.grid: kernels.Grid
+        self.table: kernels.Table
+
+    def soften(self, core: float) -> None:
+        """Let the force stay as it is at this distance, over σ, below it."""
+        self.beads.constants[4] = core
+
+    def set(self, x: Array, forces: Array, energies: Array, pool: Executor | None = None) -> None:
+        """Set the forces (n, dim) in a configuration, and energies (n, 2) if there are rows."""
+        n = self.system.n
+        if kernels.moved(x, self.made, 0.25 * self.skin * self.skin):
+            self._find(x, pool)
+        given = self.grid, self.table, self.beads
+        _each(n, pool, lambda a, b: kernels.put_in_order(x, self.table, a, b))
+        _each(n, pool, lambda a, b: kernels.pair_forces(*given, a, b, forces, energies))
+
+    def _find(self, x: Array, pool: Executor | None) -> None:
+        n = self.system.n
+        self.grid = _grid(self.system, x, float(self.beads.constants[3]))
+        cells = int(np.prod(self.grid.counts))
+        starts = np.empty(cells + 1, np.int32)
+        places, sizes = np.empty((2, n), np.int32)
+        positions = np.zeros((n, 3))
+        while True:
+            self.table = kernels.Table(starts, places, positions, self.rows, sizes)
+            kernels.sort_beads(x, self.grid, self.table)
+            kernels.put_in_order(x, self.table, 0, n)
+            given = x, self.grid, self.table, self.beads
+            found = _each(n, pool, lambda a, b, g=given: kernels.find_neighbours(*g, a, b))
+            most = max(found)
+            if most <= self.rows.shape[1]:
+                break
+            self.rows = np.empty((n, most + ROOM // 2), np.int32)
+        self.made[:] = x
+
+    def nearest(self, x: Array) -> float:
+        """Return the smallest distance over σ of two beads that interact; inf if none is near."""
+        self.set(x, np.empty_like(x), np.empty((0, 2)))
+        least = np.inf
+        for a in range(0, self.system.n, PIECE):
+            rows = slice(a, a + PIECE)
+            places = self.table.rows[rows]
+            here = np.arange(places.shape[1]) < self.table.sizes[rows, None]
+            me, other = np.nonzero(here)[0] + a, places[here]
+            d = self.table.x[me] - self.table.x[other]
+            d -= self.grid.edges * np.rint(d * self.grid.inverse)
+            sizes = self.beads.radii[self.table.beads]
+            ratios = np.linalg.norm(d, axis=1) / (sizes[me] + sizes[other])
+            least = min(least, float(ratios.min(initial=np.inf)))
+        return least
+
+    def refuse_overlap(self, x: Array) -> None:
+        """Name the two beads that are nearest to each other, where forces overflow."""
+        edges = self.system.box
+        points = x if edges is None else np.mod(x, edges)
+        pairs = cKDTree(points, boxsize=edges).query_pairs(1e-3 * 2.0 * self.beads.radii.min())
+        first, excluded = self.beads.excluded_first, self.beads.excluded
+        for i, j in sorted(pairs):
+            if j not in excluded[first[i] : first[i + 1]]:
+                place = self.system.place
+                text = f"{place(i)} and {place(j)} coincide: their repulsion overflows"
+                raise SingularCoordinateError(text, beads=(i, j))
+
+
+def _own_force(term: Any, x: Array) -> Array:
+    if isinstance(term, Compiled):
+        found = np.zeros_like(x)
+        term.force(np.ascontiguousarray(x), found)
+    else:
+        found = arrays.real(term.force(x.copy()), x.shape, "force(x)")
+    arrays.require_finite(found, x.shape, "force(x)")
+    return found
+
+
+def _each(n: int, pool: Executor | None, task: Callable[[int, int], Any]) -> list[Any]:
+    """Do a task on all beads, in pieces where there are threads; no result depends on these."""
+    workers = getattr(pool, "_max_workers", 1)
+    pieces = max(1, min(workers, n // PIECE))
+    if pieces == 1 or pool is None:
+        return [task(0, n)]
+    edges = [n * k // pieces for k in range(pieces + 1)]
+    return list(pool.map(task, edges[:-1], edges[1:]))
+
+
+def _grid(system: System, x: Array, reach: float) -> kernels.Grid:
+    """Return cells at least ``reach`` wide, about as many as beads at the most."""
+    dim, most = system.dim, int(MOST_CELLS * system.n ** (1.0 / system.dim)) + 1
+    edges, inverse, origin, scale = np.zeros((4, 3))
+    counts = np.ones(3, np.int64)
+    if system.box is None:
+        low, high = np.nanmin(x, axis=0), np.nanmax(x, axis=0)
+        width = np.maximum(high - low, reach)
+        origin[:dim] = low
+    else:
+        width = system.box
+        edges[:dim], inverse[:dim] = width, 1.0 / width
+    counts[:dim] = np.clip(np.floor(width / reach), 1, most)
+    scale[:dim] = counts[:dim] / width
+    return kernels.Grid(edges, inverse, origin, scale, counts)
+
+
+def _excluded(system: System, most: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Return what `topology.near` does, of all chains and both ways."""
+    firsts, others, at, filled = [np.zeros(1, np.int64)], [], 0, 0
+    for chain, many in system.kinds:
+        above = sparse.csr_array(
+            (lambda p, j: (np.ones(j.size), j, p))(*topology.near(chain.n, bonds(chain), most)),
+            shape=(chain.n, chain.n),
+        )
+        both = sparse.csr_array(above + above.T)
+        size = both.indices.size
+        shifts = np.arange(many)[:, None]
+        firsts.append((both.indptr[1:] + size * shifts + filled).ravel())
+        others.append((both.indices + chain.n * shifts + at).ravel())
+        filled, at = filled + size * many, at + chain.n * many
+    return np.concatenate(firsts).astype(np.int32), np.concatenate(others).astype(np.int32)

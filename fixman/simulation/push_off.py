@@ -1,0 +1,86 @@
+"""Starts of dense systems: beads that overlap are moved apart under the constraints."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fixman._common import arrays
+from fixman._common.arrays import Array
+from fixman.chains.chain import Chain
+from fixman.chains.system import System, require_model
+from fixman.errors import ConstraintSolveError
+from fixman.potentials.energies import WCA
+from fixman.potentials.systems import BoundSystem
+from fixman.simulation.steppers import together
+from fixman.simulation.steppers.scheduled import Langevin
+
+__all__ = ["push_off"]
+
+CORES = (1.05, 1.0, 0.95, 0.9, 0.85)  # distances over σ below which the force stays as it is there
+STEPS, MOST = 200, 40  # of a core, and so many times of the last
+STRIDE, FRICTION = 0.005, 1.0  # in units of σ √(m/ε) and its inverse
+
+
+def push_off(
+    system: System | Chain,
+    x: ArrayLike,
+    potential: Any = None,
+    *,
+    kT: float = 1.0,
+    rng: int | np.random.Generator | None = None,
+    workers: int = 1,
+) -> Array:
+    """Move beads that overlap apart, under the constraints, until a pair potential is usable.
+
+    Langevin dynamics with a pair force that stays as it is below a distance, which shrinks from
+    1.05 to 0.85 σ (after Auhl et al. 2003).  Chains keep their hard values, and about the shape of
+    their coils.
+
+    Parameters
+    ----------
+    x : (n, dim) or (replicas, n, dim)
+        Positions, as `random_walks` draws them for a system.
+    potential : optional
+        A potential with a pair term, by default ``WCA()``.
+    kT : float
+
+    Returns
+    -------
+    ndarray, of the shape of x
+        O(n).  ConstraintSolveError if beads do not come apart, at a density that is too high.
+    """
+    require_model(system)
+    model = System(system) if isinstance(system, Chain) else system
+    potential = WCA() if potential is None else potential
+    pairs = BoundSystem(model, potential).pair
+    if pairs is None:
+        raise ValueError("potential must have a pair term, WCA or LennardJones")
+    given = arrays.real(x, (model.n, model.dim), "x")
+    x0 = given.reshape(-1, model.n, model.dim)
+    energy = max(float(np.max(pairs.epsilon)), arrays.positive(kT, "kT"))
+    time = float(np.min(pairs.sigma)) * math.sqrt(float(model.masses.min()) / energy)
+    stepper = Langevin(STRIDE * time, kT=kT, friction=FRICTION / time, potential=potential)
+    state = together.start(stepper, model, x0, None, len(x0), rng, core=CORES[0])
+    moving = together.Together.of(model, state, stepper)  # type: ignore[arg-type]
+    pairs_of = [moving.bound.pairs(r) for r in range(len(x0))]
+    for core in CORES:
+        for _ in range(MOST if core == CORES[-1] else 1):
+            for one in pairs_of:
+                one.soften(core)
+            stepper.advance(model, state, STEPS, workers)
+            nearest = [one.nearest(y) for one, y in zip(pairs_of, state.x, strict=True)]
+            if min(nearest) > core:
+                break
+    if min(nearest) <= CORES[-1]:
+        replica = int(np.argmin(nearest))
+        density = model.n / model.volume
+        raise ConstraintSolveError(
+            f"two beads of replica {replica} stay at {nearest[replica]:.2g} of their σ: this "
+            f"density, {density:.3g} beads in a unit of volume, cannot be reached from here",
+            replica=replica,
+        )
+    return state.x.reshape(given.shape)

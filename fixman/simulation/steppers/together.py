@@ -1,0 +1,203 @@
+"""Scheduled steppers on the chains of a system, which pair forces join.
+
+The chains of a kind are replicas of one chain to the kernels.  They stop before each FORCE of the
+schedule: forces between all beads are found in one place, and are given to the kernels, which add
+those of bonds and angles, of flows and of the metric.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fixman._common import arrays
+from fixman._common.arrays import Array
+from fixman.chains.system import System
+from fixman.errors import ConstraintSolveError
+from fixman.kernels.algebra.random import WORDS
+from fixman.kernels.simulation import stepping
+from fixman.potentials.systems import BoundSystem
+from fixman.simulation.steppers.moving import Group, Moving, pool_of
+from fixman.simulation.steppers.stepper import Prepared, State, hard_values, replicated
+
+if TYPE_CHECKING:
+    from fixman.simulation.steppers.scheduled import Scheduled
+
+
+def start(
+    stepper: Scheduled,
+    system: System,
+    x0: ArrayLike,
+    v0: ArrayLike | None,
+    replicas: int,
+    rng: Any,
+    core: float = 0.0,
+) -> State:
+    """Return replicas of a system at x0, with velocities v0, projected, or drawn at kT.
+
+    The random streams of a state are (replicas, chains, 4), and its targets (replicas, all hard
+    coordinates), chain after chain.  ``core`` softens the pair force at first.
+    """
+    _require_supported(stepper)
+    tail = (system.n, system.dim)
+    replicas = arrays.positive_int(replicas, "replicas", 16 * system.n * system.dim)
+    x = replicated(arrays.real(x0, tail, "x0"), replicas, tail, "x0")
+    seeds = arrays.seeds(arrays.generator(rng), replicas * system.chains)
+    random = np.array([seed.generate_state(WORDS, np.uint64) for seed in seeds])
+    targets = [
+        hard_values(chain, part.reshape(-1, chain.n, chain.dim)).reshape(replicas, -1)
+        for (chain, _), part in zip(system.kinds, system.split(x), strict=True)
+    ]
+    held = np.concatenate(targets, axis=1)
+    state = State(x, np.zeros_like(x), random.reshape(replicas, system.chains, WORDS), held)
+    velocities = v0 if v0 is None else replicated(arrays.real(v0, tail, "v0"), replicas, tail, "v0")
+    together = Together.of(system, state, stepper)  # type: ignore[arg-type]
+    for r in range(replicas if core else 0):
+        together.bound.pairs(r).soften(core)
+    parts = _parts(system, state)
+    given = [None] * len(parts) if velocities is None else system.split(velocities)
+    for move, part, v in zip(together.movings, parts, given, strict=True):
+        begun = None if v is None else v.reshape(part.x.shape)
+        move.key[1]._start(move.key[0], part, begun)
+    _put_together(system, state, parts)
+    if velocities is None and not stepper.drifting and system.chains > 1:
+        state.v -= np.average(state.v, axis=1, weights=system.masses)[:, None]
+    together.require_finite(state)
+    return state
+
+
+def advance(stepper: Scheduled, system: System, state: State, steps: int, workers: int) -> None:
+    """Do ``steps`` steps on every replica of a system, in place; errors name chain and bead."""
+    workers = arrays.positive_int(workers, "workers")
+    steps = arrays.positive_int(steps, "steps")
+    Together.of(system, state, stepper).run(state, steps, workers)  # type: ignore[arg-type]
+
+
+class Together(Prepared):
+    """A scheduled stepper on the system of a state."""
+
+    def __init__(self, system: System, state: State, stepper: Scheduled) -> None:
+        self.key = (system, stepper)  # type: ignore[assignment]
+        self.system, self.stepper = system, stepper
+        self.bound = BoundSystem(system, stepper.potential)
+        self.joined = bool(self.bound.pair or self.bound.own)
+        # Velocities of chains are drawn with the motion of their mass centres.
+        several = system.chains > 1 and "drifting" in stepper.parameters()
+        options = {"drifting": True} if several else {}
+        single = replace(stepper, potential=self.bound.inside, **options)  # type: ignore[type-var]
+        self.movings = [
+            Moving(chain, part, single, given=self.joined)
+            for (chain, _), part in zip(system.kinds, _parts(system, state), strict=True)
+        ]
+
+    def require_finite(self, state: State) -> None:
+        """Refuse positions whose forces are not finite."""
+        found = self.bound.between(state.x)
+        for r in np.flatnonzero(~np.isfinite(found).all(axis=(1, 2)))[:1].tolist():
+            self.bound.refuse(state.x[r])
+
+    def run(self, state: State, steps: int, workers: int) -> None:
+        """Move a state on."""
+        system, parts = self.system, _parts(self.system, state)
+        groups = [Group(one, part) for one, part in zip(self.movings, parts, strict=True)]
+        joined = self.joined
+        with pool_of(workers) as pool:
+            for begin, end in self._stretches(steps) if joined else [(0, steps)]:
+                if joined:
+                    x = system.join([self._beads(g, state) for g in groups])
+                    forces = system.split(self.bound.between(x, pool))
+                failures = []
+                for k, (one, group) in enumerate(zip(self.movings, groups, strict=True)):
+                    if joined:
+                        given = np.zeros_like(group.x)
+                        flat = forces[k].reshape(-1, *forces[k].shape[2:])
+                        given[:, group.ghosts :] = flat[group.index]
+                        motion = one.motion._replace(given=given.reshape(-1))
+                        failures += [(*f, k) for f in group.move(motion, (begin, end), pool)]
+                    else:
+                        moved, lost = one.run(parts[k], steps, workers)
+                        parts[k] = moved
+                        failures += [(*f, k) for f in lost]
+                if failures:
+                    self._raise(state, min(failures))
+        if joined:
+            for k, group in enumerate(groups):
+                lost: list[tuple[int, int]] = []
+                parts[k] = group.state(steps, lost)
+                if lost:
+                    self._raise(state, (*min(lost), k))
+        _put_together(system, state, parts)
+        state.step += steps
+
+    def _stretches(self, steps: int) -> list[tuple[int, int]]:
+        """Places between the forces of so many steps."""
+        schedule = self.movings[0].schedule
+        at, count = [letter for letter, _ in schedule].index(stepping.FORCE), len(schedule)
+        edges = [at + count * k for k in range(steps)]
+        late = [-1] * (at > 0)
+        return list(zip(late + edges, [*edges[1 - len(late) :], steps * count], strict=True))
+
+    def _beads(self, group: Group, state: State) -> Array:
+        x = group.x[: group.replicas, group.ghosts :]
+        return x.reshape(len(state.x), -1, *x.shape[1:])
+
+    def _raise(self, state: State, failure: tuple[int, int, int]) -> None:
+        """Say which chain of which replica has no solution, and why."""
+        step, lane, kind = failure
+        chain, many = self.system.kinds[kind]
+        replica, number = divmod(lane, many)
+        number += sum(count for _, count in self.system.kinds[:kind])
+        bead = int(np.argmax(self.system.molecules() == number))
+        beads = slice(bead, bead + chain.n)
+        pull = np.linalg.norm(self.bound.between(state.x)[replica, beads], axis=-1)
+        worst = int(np.argmax(np.where(np.isfinite(pull), pull, np.inf)))
+        raise ConstraintSolveError(
+            f"step {step} of chain {number} in replica {replica} has no solution",
+            f": the largest force at step {state.step} is {pull[worst]:.3g}, on bead "
+            f"{worst} of the chain: start without overlaps (fixman.push_off), or make dt smaller "
+            f"than {self.stepper.dt:g}",
+            step=step,
+            replica=replica,
+            beads=(bead + worst,),
+        )
+
+
+def _parts(system: System, state: State) -> list[State]:
+    """Return the chains of each kind as replicas of one chain."""
+    parts, first, row = [], 0, 0
+    replicas = len(state.x)
+    both = zip(system.kinds, system.split(state.x), system.split(state.v), strict=True)
+    for (chain, many), x, v in both:
+        held = many * chain.hard.size
+        parts.append(
+            State(
+                np.ascontiguousarray(x).reshape(-1, chain.n, chain.dim),
+                np.ascontiguousarray(v).reshape(-1, chain.n, chain.dim),
+                state.random[:, first : first + many].reshape(-1, WORDS),
+                state.targets[:, row : row + held].reshape(replicas * many, -1),
+                state.step,
+            )
+        )
+        first, row = first + many, row + held
+    return parts
+
+
+def _put_together(system: System, state: State, parts: list[State]) -> None:
+    """Write the chains of each kind into the state of a system."""
+    replicas = len(state.x)
+    for name in ("x", "v"):
+        joined = [
+            getattr(part, name).reshape(replicas, many, chain.n, chain.dim)
+            for (chain, many), part in zip(system.kinds, parts, strict=True)
+        ]
+        setattr(state, name, system.join(joined))
+    streams = [part.random.reshape(replicas, -1, WORDS) for part in parts]
+    state.random = np.concatenate(streams, axis=1)
+
+
+def _require_supported(stepper: Scheduled) -> None:
+    if sum(letter == stepping.FORCE for letter, _ in stepper.schedule) > 1:
+        raise ValueError("a system takes the schemes 'geodesic' and 'liu' of Brownian steps")
