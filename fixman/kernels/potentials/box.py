@@ -64,14 +64,14 @@ class Beads(NamedTuple):
 
 @jit
 def _cell(x, a, grid):
-    """Return the cell of a coordinate along axis a, and how often it went round the box."""
+    """Return the cell of a coordinate along axis a."""
     count = grid.counts[a]
     place = (x - grid.origin[a]) * grid.scale[a]
-    turns = np.floor(place / count) if grid.edges[a] > 0.0 else 0.0
-    place -= turns * count
+    if grid.edges[a] > 0.0:
+        place -= count * np.floor(place / count)
     if not place > 0.0:
-        return 0, turns
-    return min(int(place), count - 1) if place < 2.0**31 else count - 1, turns
+        return 0
+    return min(int(place), count - 1) if place < 2.0**31 else count - 1
 
 
 @jit
@@ -83,7 +83,7 @@ def sort_beads(x, grid, table):
     for i in range(n):
         cell = 0
         for a in range(dim):
-            cell = cell * grid.counts[a] + _cell(x[i, a], a, grid)[0]
+            cell = cell * grid.counts[a] + _cell(x[i, a], a, grid)
         table.sizes[i] = cell
         starts[cell + 1] += 1
     for c in range(1, starts.size):
@@ -108,38 +108,55 @@ def put_in_order(x, table, first, last):
 
 @jit
 def find_neighbours(x, grid, table, beads, first, last):
-    """Fill the rows of places ``first`` to ``last``; return the longest row that is needed."""
+    """Fill the rows of places ``first`` to ``last``; return the longest row that is needed.
+
+    Cells that follow each other along the last axis are one stretch of places.
+    """
     dim = x.shape[1]
     reach = beads.constants[3] * beads.constants[3]
     room = table.rows.shape[1]
-    n1, n2 = grid.counts[1], grid.counts[2]
+    n0, n1 = grid.counts[0], grid.counts[1]
     e0, e1, e2 = grid.edges
     v0, v1, v2 = grid.inverse
     low, high = np.zeros(3, np.int64), np.zeros(3, np.int64)
+    squares = np.empty(64)
     most = 0
     for place in range(first, last):
         i, found = table.beads[place], 0
         x0, x1, x2 = table.x[place]
         for a in range(dim):
-            here, count = _cell(x[i, a], a, grid)[0], grid.counts[a]
+            here, count = _cell(x[i, a], a, grid), grid.counts[a]
             if grid.edges[a] > 0.0:
                 low[a], high[a] = here - (count > 2), here + (count > 1)
             else:
                 low[a], high[a] = max(here - 1, 0), min(here + 1, count - 1)
+        last_axis = dim - 1
+        n = grid.counts[last_axis]
         for c0 in range(low[0], high[0] + 1):
-            for c1 in range(low[1], high[1] + 1):
-                for c2 in range(low[2], high[2] + 1):
-                    cell = (c0 % grid.counts[0] * n1 + c1 % n1) * n2 + c2 % n2
-                    for other in range(table.starts[cell], table.starts[cell + 1]):
-                        d0, d1, d2 = (
-                            x0 - table.x[other, 0],
-                            x1 - table.x[other, 1],
-                            x2 - table.x[other, 2],
-                        )
+            for c1 in range(low[1], high[1] + 1) if dim == 3 else range(1):
+                row = c0 % n0 * n1 + c1 % n1 if dim == 3 else c0 % n0
+                for part in range(2):  # before and behind the end of the box
+                    start, end = low[last_axis], high[last_axis] + 1
+                    if part == 0:
+                        start, end = max(start, 0), min(end, n)
+                    elif start < 0:
+                        start, end = start + n, n
+                    elif end > n:
+                        start, end = 0, end - n
+                    else:
+                        break
+                    begin, until = table.starts[row * n + start], table.starts[row * n + end]
+                    if until - begin > squares.size:
+                        squares = np.empty(2 * (until - begin))
+                    for other in range(begin, until):
+                        d0, d1 = x0 - table.x[other, 0], x1 - table.x[other, 1]
+                        d2 = x2 - table.x[other, 2]
                         d0 -= e0 * np.rint(d0 * v0)
                         d1 -= e1 * np.rint(d1 * v1)
                         d2 -= e2 * np.rint(d2 * v2)
-                        if d0 * d0 + d1 * d1 + d2 * d2 < reach and other != place:
+                        squares[other - begin] = d0 * d0 + d1 * d1 + d2 * d2
+                    for other in range(begin, until):
+                        if squares[other - begin] < reach and other != place:
                             j, acts = table.beads[other], True
                             for k in range(beads.excluded_first[i], beads.excluded_first[i + 1]):
                                 acts &= beads.excluded[k] != j
@@ -163,51 +180,64 @@ def pair_forces(grid, table, beads, first, last, forces, energies):
     ``energies`` (N, 2) gets Σ_j ½ U_ij and Σ_j ½ f_ij·r_ij of each bead, if it has rows.
     """
     cut, shift, slope, _, core = beads.constants
-    dim = forces.shape[1]
     e0, e1, e2 = grid.edges
     v0, v1, v2 = grid.inverse
+    dim = forces.shape[1]
+    room = table.rows.shape[1]
+    d0, d1, d2 = np.empty(room), np.empty(room), np.empty(room)
+    sigmas, depths, pulls = np.empty(room), np.empty(room), np.empty(room)
     for place in range(first, last):
-        i = table.beads[place]
-        f0, f1, f2, energy, virial = 0.0, 0.0, 0.0, 0.0, 0.0
+        i, size = table.beads[place], table.sizes[place]
         x0, x1, x2 = table.x[place]
-        for at in range(table.sizes[place]):
-            other = table.rows[place, at]
+        radius, depth = beads.radii[i], beads.depths[i]
+        for k in range(size):
+            other = table.rows[place, k]
+            d0[k], d1[k], d2[k] = (
+                x0 - table.x[other, 0],
+                x1 - table.x[other, 1],
+                x2 - table.x[other, 2],
+            )
             j = table.beads[other]
-            d0, d1, d2 = x0 - table.x[other, 0], x1 - table.x[other, 1], x2 - table.x[other, 2]
-            d0 -= e0 * np.rint(d0 * v0)
-            d1 -= e1 * np.rint(d1 * v1)
-            d2 -= e2 * np.rint(d2 * v2)
-            square = d0 * d0 + d1 * d1 + d2 * d2
-            size = beads.radii[i] + beads.radii[j]
-            if square < cut * size * size:
-                depth, near = beads.depths[i] * beads.depths[j], core * size
-                inside = square < near * near
-                s2 = near * near if inside else square
-                inverse = 1.0 / s2
-                ratio = size * size * inverse
-                sixth = ratio * ratio * ratio
-                pull = 24.0 * sixth * (2.0 * sixth - 1.0) * inverse  # −U′(s)/s
-                if slope != 0.0:
-                    pull += slope / (np.sqrt(s2) * size)
-                if energies.shape[0] > 0:
-                    u = 4.0 * sixth * (sixth - 1.0) - shift
-                    if slope != 0.0:
-                        u -= slope * (np.sqrt(s2) / size - np.sqrt(cut))
-                    if inside:
-                        u += pull * near * (near - np.sqrt(square))
-                    energy += depth * u
-                if inside:
-                    pull *= near / np.sqrt(square)
-                pull *= depth
-                f0 += pull * d0
-                f1 += pull * d1
-                f2 += pull * d2
-                virial += pull * square
+            sigmas[k], depths[k] = radius + beads.radii[j], depth * beads.depths[j]
+        for k in range(size):
+            d0[k] -= e0 * np.rint(d0[k] * v0)
+            d1[k] -= e1 * np.rint(d1[k] * v1)
+            d2[k] -= e2 * np.rint(d2[k] * v2)
+            square = d0[k] * d0[k] + d1[k] * d1[k] + d2[k] * d2[k]
+            sigma = sigmas[k] * sigmas[k]
+            inverse = 1.0 / max(square, core * core * sigma)
+            ratio = sigma * inverse
+            sixth = ratio * ratio * ratio
+            pull = 24.0 * sixth * (2.0 * sixth - 1.0) * inverse  # −U′(s)/s
+            pulls[k] = depths[k] * pull if square < cut * sigma else 0.0
+        if slope != 0.0 or core > 0.0:
+            for k in range(size):
+                r = np.sqrt(d0[k] * d0[k] + d1[k] * d1[k] + d2[k] * d2[k]) / sigmas[k]
+                s = max(r, core)
+                if r * r < cut:
+                    pulls[k] += depths[k] * slope / (s * sigmas[k] * sigmas[k])
+                    pulls[k] *= s / r
+        f0, f1, f2 = 0.0, 0.0, 0.0
+        for k in range(size):
+            f0 += pulls[k] * d0[k]
+            f1 += pulls[k] * d1[k]
+            f2 += pulls[k] * d2[k]
         forces[i, 0] = f0
         forces[i, 1] = f1
         if dim == 3:
             forces[i, 2] = f2
         if energies.shape[0] > 0:
+            energy, virial = 0.0, 0.0
+            for k in range(size):
+                square = d0[k] * d0[k] + d1[k] * d1[k] + d2[k] * d2[k]
+                sigma = sigmas[k] * sigmas[k]
+                if square < cut * sigma:
+                    ratio = sigma / square
+                    sixth = ratio * ratio * ratio
+                    u = 4.0 * sixth * (sixth - 1.0) - shift
+                    u -= slope * (np.sqrt(square) / sigmas[k] - np.sqrt(cut))
+                    energy += depths[k] * u
+                    virial += pulls[k] * square
             energies[i, 0] = 0.5 * energy
             energies[i, 1] = 0.5 * virial
 
