@@ -56,7 +56,16 @@ def python_blocks(page: Path) -> list[str]:
 
 
 # Pages that compile few kernels which other tests do not need.
-LIGHT = ("analytic", "dynamics", "metric", "notation", "sampling", "theory", "topologies")
+LIGHT = (
+    "analytic",
+    "dynamics",
+    "metric",
+    "notation",
+    "sampling",
+    "straight_groups",
+    "theory",
+    "topologies",
+)
 
 
 @pytest.mark.parametrize(
