@@ -61,7 +61,7 @@ for i, name in enumerate(robot.joint_names):
 # Torques that hold it
 # --------------------
 # Inverse dynamics at rest gives them.  A file has no gravity, so `gravity` is given.  The check by
-# hand multiplies weights by levers.  A positive angle turns the arm down, because axes are along +y.
+# hand multiplies weights by levers.  A positive angle turns the arm down: axes are along +y.
 
 start, goal = np.radians([-60.0, 20.0, 100.0]), np.radians([60.0, -60.0, 45.0])
 down, still = (0, 0, -9.81), np.zeros(3)
@@ -75,7 +75,7 @@ print("by hand", np.array([0, -shoulder, -elbow]).round(6), "N m")
 # A path
 # ------
 # Axes made with ``projection="3d"`` show the arm in space.  Flat axes show the plane that the
-# arm fills most, in any direction.  Short orange strokes are the axes of joints, if they do not point
+# arm fills most, in any direction.  Short orange strokes are the axes of joints, unless they point
 # at you.  The last stick ends at a mass centre, and the thin line leads on to the hand.
 
 
