@@ -138,6 +138,6 @@ print("⟨R²⟩ with the potential {:.2f} ± {:.2f} Å²".format(*observables.m
 # %%
 # Where next
 # ----------
-# :doc:`/audit` has proteins, melts and the command's flags, and says which limit is meant.
+# :doc:`/audit` has the command, :doc:`/audit_examples` proteins and melts.
 # :doc:`/metric` has the weights for arrays.  :doc:`3_correct_an_openmm_run` adds the potential to a
 # simulation with OpenMM.
