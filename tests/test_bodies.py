@@ -120,6 +120,24 @@ def test_linkages_are_several_chains(tmp_path):
     assert np.array_equal(table[:, 1:], np.concatenate([run.q, run.qd], axis=1))
 
 
+def test_the_command_exports_runs_of_rigid_bodies(tmp_path, run):
+    moved = motion.simulate(ARM, rest(ARM), 0.01, 4, qd=np.ones(ARM.nv), out="run")
+    answer = run("export", "run", "--to", "x.csv", "--start", "1")
+    assert answer == (0, "wrote x.csv: 4 frames\n", "")
+    assert np.array_equal(read("x.csv")[1], np.column_stack([moved.time, moved.q, moved.qd])[1:])
+    assert run("export", "run", "--to", "x.pdb", "--replica", "0")[0] == 0
+    assert len(atoms(tmp_path / "x.pdb")[0]) == 5
+    wrong = {
+        ("--to", "x.gsd"): "--to must end in .csv, .pdb, got x.gsd",
+        ("--to", "y.csv", "--replica", "0"): "--replica is for other files",
+        ("--to", "x.csv"): "x.csv exists",
+    }
+    for words, message in wrong.items():
+        code, _, said = run("export", "run", *words)
+        assert code == 1
+        assert message in said
+
+
 def test_what_does_not_fit_is_refused(tmp_path):
     path = tmp_path / "x.pdb"
     far = chain("prismatic")

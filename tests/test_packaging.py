@@ -74,7 +74,11 @@ def test_completion_shows_public_names_alone():
     names += [f"fixman.io.{name}" for name in ("bodies", "dask", "gsd", "hdf5", "mdanalysis")]
     names += ["fixman", "fixman.io.mdanalysis.trajectories", "fixman.io.openmm"]
     for name in names:
-        module = importlib.import_module(name)
+        try:
+            module = importlib.import_module(name)
+        except ImportError as error:
+            assert "pip install" in str(error)  # of an extra
+            continue
         assert dir(module) == sorted(module.__all__), name
         assert all(hasattr(module, public) for public in module.__all__), name
 

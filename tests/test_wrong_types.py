@@ -208,7 +208,11 @@ CALLS = {
     "angles": (observables.angles, {"chain": CHAIN, "x": X, "beads": None}),
     "autocorrelation": (
         observables.autocorrelation,
-        {"series": np.random.default_rng(1).normal(size=(9, 20, 3)), "interval": 1.0, "longest": 2},
+        {
+            "series": np.random.default_rng(1).normal(size=(99, 20, 3)),
+            "interval": 1.0,
+            "longest": 2,
+        },
     ),
     "mean_square_displacement": (
         observables.mean_square_displacement,
@@ -431,7 +435,7 @@ FREE = {
         "resume": "steps stepper progress", "reweight": "observable",
         "simulate": "every v0 replicas rng out progress", "Tension": "ends", "bind": "potential",
         "angles": "beads", "torsions": "beads",
-        "autocorrelation": "longest", "mean_square_displacement": "beads longest",
+        "autocorrelation": "longest", "mean_square_displacement": "longest",
         "potential_energy": "potential",
         "giesekus_stress": "times", "kramers_stress": "times", "tensions": "times",
         "relaxation_modulus": "lags",

@@ -432,3 +432,6 @@ def free_energy(xi: ArrayLike, forces: Sequence[Sequence[Any]]) -> FreeEnergy:
     scaled = weights * error
     covariance = scaled @ scaled.T
     return FreeEnergy(xi, weights @ value, np.sqrt(np.diagonal(covariance)), covariance)
+
+
+__dir__ = __all__.copy  # completion shows public names alone

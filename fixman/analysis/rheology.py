@@ -324,3 +324,6 @@ def _gradients(chain: Chain, x: Array, stepper: Brownian, times: Array | None) -
         raise ValueError("the stepper's flow is a function of time: give times, those of the run")
     kappa = flows.at_times(flow, dim, times.tolist())
     return kappa[(slice(None), *(None,) * (x.ndim - 3))]
+
+
+__dir__ = __all__.copy  # completion shows public names alone

@@ -8,7 +8,7 @@ or .trr, those of fixman torsional .pdb too, each with a .pdb of the first frame
 Runs of fixman rigid: .csv for all numbers, .pdb for the joints in VMD or PyMOL.
 
   RUN                    file of the run, finished or not
-  --to FILE              .gsd, .h5, .pdb, .dcd, .xtc, .trr or .csv (required)
+  --to FILE              .gsd, .h5, .pdb, .dcd, .xtc or .trr (required)
   --replica N            counted from 0; otherwise all, a molecule each
   --start FRAME          first frame, counted from 0
   --stop FRAME           frame to stop before

@@ -13,6 +13,8 @@ except ImportError as error:
         'a Dask scheduler needs dask and distributed: pip install "fixman-chains[dask]"'
     ) from error
 
+__all__ = ["connect"]
+
 
 @contextmanager
 def connect(address: str, *, timeout: float = 10.0) -> Iterator[Any]:
@@ -35,3 +37,6 @@ def connect(address: str, *, timeout: float = 10.0) -> Iterator[Any]:
             said = f"the Dask scheduler at {address} has no workers"
             raise ConnectionError(f"{said}: `dask worker {address}` starts one") from error
         yield client
+
+
+__dir__ = __all__.copy  # completion shows public names alone

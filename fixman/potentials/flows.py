@@ -103,3 +103,6 @@ def _gradient(value: Any, dim: int | None, name: str) -> Array:
     if not np.isfinite(array).all():
         raise ValueError(f"{name} must be finite, got {array.tolist()}")
     return array
+
+
+__dir__ = __all__.copy  # completion shows public names alone

@@ -343,3 +343,6 @@ def _dot(x: Array, y: Array) -> Array:
 
 def _each(R: Array, x: Array) -> Array:
     return np.asarray(np.einsum("nij,nj->ni", R, x))
+
+
+__dir__ = __all__.copy  # completion shows public names alone

@@ -113,3 +113,6 @@ def _lost_row(matrices: Array) -> tuple[int, int]:
 
 def _body(arm: SerialChain, row: int) -> int:
     return int(np.searchsorted(arm.rate_offsets, row, side="right")) - 1
+
+
+__dir__ = __all__.copy  # completion shows public names alone

@@ -117,3 +117,6 @@ def n_d(arm: SerialChain) -> Array:
         p[3:] -= skew(arm.centres[i]) @ p[:3]
         N[i, :, a:b] = p
     return N.reshape(6 * arm.n, arm.nv)
+
+
+__dir__ = __all__.copy  # completion shows public names alone

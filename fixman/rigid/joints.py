@@ -74,3 +74,6 @@ def without_springs(arm: SerialChain) -> SerialChain:
         none = np.zeros(arm.nv)
         arm._tables["without springs"] = replace(arm, damping=none, stiffness=none)
     return arm._tables["without springs"]  # type: ignore[no-any-return]
+
+
+__dir__ = __all__.copy  # completion shows public names alone

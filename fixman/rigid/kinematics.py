@@ -355,3 +355,6 @@ def _at_point(given: Given, body: int, point: ArrayLike, columns: slice) -> Arra
 def _sums(given: Given) -> tuple[Given, Array]:
     """Centre, its velocity, angular momentum about it, kinetic energy of each frame, (…, 10)."""
     return given, given.answer(kinematics.sum_frames, "momentum or energy", (10,), given.qd)
+
+
+__dir__ = __all__.copy  # completion shows public names alone

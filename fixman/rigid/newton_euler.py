@@ -93,3 +93,6 @@ def _recursion(given: Given, qdd: Array, what: str, kept: int = 1) -> tuple[Arra
     bad = newton_euler_frames(arm._kinds, arm._table, motion, given.g, given.W, tau, γ)
     given.require_answer(bad, what)
     return tau, γ
+
+
+__dir__ = __all__.copy  # completion shows public names alone

@@ -308,3 +308,6 @@ def _unsuited(body: int, reason: str, frame: Frame = None) -> SingularConstraint
         frame=frame,
         body=int(body),
     )
+
+
+__dir__ = __all__.copy  # completion shows public names alone

@@ -155,3 +155,6 @@ def _riccati(
 
 def _diagonal(blocks: list[Array] | Array) -> Array:
     return np.asarray(block_diag(*blocks), dtype=np.float64)
+
+
+__dir__ = __all__.copy  # completion shows public names alone

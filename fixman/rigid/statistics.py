@@ -304,3 +304,6 @@ def forces_of(value: ArrayLike, name: str, lead: Lead, nv: int) -> Array:
     if not np.isfinite(forces).all():
         raise ValueError(f"{name} must be finite, got NaN or infinity")
     return arrays.spread(forces, lead, (nv,)).reshape(-1, nv)
+
+
+__dir__ = __all__.copy  # completion shows public names alone

@@ -501,3 +501,6 @@ def _joint(joint: dict[str, Any], where: str) -> FileJoint:
     mimics = joint.get("mimic", {}).get("joint")
     unit = axis / (size or 1.0)
     return FileJoint(joint["name"], kind, *ends, *_origin(joint, where), unit, mimics, damping)
+
+
+__dir__ = __all__.copy  # completion shows public names alone

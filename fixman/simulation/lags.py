@@ -80,10 +80,11 @@ def autocorrelation(
     if a.ndim < 2:
         raise ValueError(f"series must have shape (frames, ..., d), got {a.shape}")
     a, interval = a.reshape(len(a), -1, a.shape[-1]), arrays.positive(interval, "interval")
-    rows = by_groups(a / (np.abs(a).max() or 1.0), longest, mean_products)
+    rows = by_groups(a / (np.abs(a).max() or 1.0), longest, products)
     rows /= np.where(rows[:, :1] == 0.0, 1.0, rows[:, :1])
     integrals = np.cumsum(rows, axis=1) - 0.5 * rows[:, :1]
-    closed = np.arange(rows.shape[1]) >= statistics.WINDOW * integrals[0]
+    lag = np.arange(rows.shape[1], dtype=np.float64)
+    closed = lag >= statistics.WINDOW * integrals[0]
     closed[0] = False  # lag 0 alone tells nothing
     integral = integrals[:, np.argmax(closed if closed.any() else integrals[0])]
     if len(a) < statistics.LONG * integral[0]:
@@ -95,7 +96,7 @@ def autocorrelation(
         )
     integrated = Mean(interval * float(integral[0]), interval * float(jackknife(integral)))
     fitted = Mean(*(interval * number for number in _fitted(rows)))
-    return Autocorrelation(times(rows, interval), rows[0], jackknife(rows), integrated, fitted)
+    return Autocorrelation(interval * lag, rows[0], jackknife(rows), integrated, fitted)
 
 
 def _fitted(rows: Array) -> tuple[float, float]:
@@ -114,7 +115,7 @@ def _fitted(rows: Array) -> tuple[float, float]:
 
 
 def by_groups(a: Array, longest: int | None, of: Callable[[Array], Array]) -> Array:
-    """Means of (frames, copies, m) at each lag: of all, then of all groups but one, for each."""
+    """Means of sums over pairs in (frames, copies, m): of all, then without each group in turn."""
     frames, copies = a.shape[:2]
     last = frames - 1 if longest is None else arrays.whole(longest, "longest", 0)
     if last >= frames:
@@ -126,7 +127,7 @@ def by_groups(a: Array, longest: int | None, of: Callable[[Array], Array]) -> Ar
 
     def mean(some: Array) -> Array:
         parts = np.array_split(some, min(some.shape[1], some.size // CHUNK + 1), axis=1)
-        return np.asarray(sum(map(of, parts)))[: last + 1]
+        return (np.asarray(sum(map(of, parts))) / np.arange(len(some), 0, -1))[: last + 1]
 
     starts = range(0, blocks * length, length)
     groups = np.array([mean(a[k : k + length, c]) for c in range(copies) for k in starts])
@@ -142,11 +143,6 @@ def jackknife(rows: Array) -> Array:
     return np.asarray(rows[1:].std(axis=0) * np.sqrt(len(rows) - 2))
 
 
-def times(rows: Array, interval: float) -> Array:
-    """Return the lags of the columns."""
-    return np.asarray(interval * np.arange(rows.shape[1]))
-
-
 # --- pairs ------------------------------------------------------------------------------------
 
 
@@ -159,19 +155,14 @@ def products(a: Array) -> Array:
     return np.asarray(irfft(power, size)[..., :length])
 
 
-def mean_products(a: Array) -> Array:
-    """Mean of a_k·a_{k+s} over all k, as `products`."""
-    return products(a) / np.arange(a.shape[-2], 0, -1)
+def square_steps(a: Array) -> Array:
+    """Σ_k |a_{k+s} − a_k|² for every lag s, as `products`; rounding is that of the largest square.
 
-
-def mean_square_steps(a: Array) -> Array:
-    """Mean of |a_{k+s} − a_k|² over all k, as `products`; rounding is that of the largest square.
-
-    Σ_k |a_k|² + |a_{k+s}|² − 2 a_k·a_{k+s}, both ends from cumulative sums.
+    It is Σ_k |a_k|² + |a_{k+s}|² − 2 a_k·a_{k+s}, with both ends from cumulative sums.
     """
     a = a - a[..., :1, :]
     square = (a * a).sum(axis=-1)
     heads, tails = np.cumsum(square, axis=-1), np.cumsum(square[..., ::-1], axis=-1)
-    steps = heads[..., ::-1] + tails[..., ::-1] - 2.0 * products(a)
+    steps = np.maximum(heads[..., ::-1] + tails[..., ::-1] - 2.0 * products(a), 0.0)
     steps[..., 0] = 0.0
-    return np.asarray(np.maximum(steps, 0.0) / np.arange(a.shape[-2], 0, -1))
+    return np.asarray(steps)

@@ -48,7 +48,6 @@ __all__ = [
     "torsions",
 ]
 
-__dir__ = __all__.copy  # completion shows public names alone
 
 Moving = Literal["beads", "relative", "centre"]
 
@@ -109,7 +108,8 @@ def mean_square_internal_distances(chain: Chain, x: ArrayLike) -> Array:
     x = _with_base(chain, _configurations(chain, x), "a distance along it")
     frames = x.reshape(-1, *x.shape[-2:])
     blocks = np.array_split(frames, max(1, frames.size // CHUNK))
-    return np.concatenate([lags.mean_square_steps(b) for b in blocks]).reshape(x.shape[:-1])
+    sums = np.concatenate([lags.square_steps(block) for block in blocks])
+    return np.asarray(sums.reshape(x.shape[:-1]) / np.arange(x.shape[-2], 0, -1))
 
 
 def radial_density(
@@ -305,7 +305,7 @@ def mean_square_displacement(
     x: ArrayLike,
     *,
     of: Moving = "beads",
-    beads: Any = None,
+    beads: Any = slice(None),
     interval: float = 1.0,
     longest: int | None = None,
 ) -> Lagged:
@@ -320,8 +320,8 @@ def mean_square_displacement(
         Axis 0 is time in equal steps; the others are independent copies of the chain.
     of : "beads", "relative" or "centre"
         Beads (g₁), beads about the mass centre (g₂), or the mass centre (g₃).
-    beads : index, optional
-        Which beads: numbers, or a slice such as that of inner ones, ``slice(n // 3, -n // 3)``.
+    beads : numbers or slice
+        Which beads, by default all; ``slice(n // 3, -n // 3)`` are inner ones.
     interval, longest
         As in `autocorrelation`.
     """
@@ -329,9 +329,10 @@ def mean_square_displacement(
     x = arrays.series(x, (chain.n, chain.dim), "x", 1)
     arrays.require_one_of(of, "of", ("beads", "relative", "centre"))
     interval = arrays.positive(interval, "interval")
+    index = beads if isinstance(beads, slice) else arrays.taken(beads, "beads")
     try:
-        chosen = np.atleast_1d(np.arange(chain.n)[slice(None) if beads is None else beads])
-    except (IndexError, TypeError, ValueError):
+        chosen = np.atleast_1d(np.arange(chain.n)[index])
+    except (IndexError, TypeError):
         chosen = np.empty(0, dtype=np.int64)
     if chosen.ndim > 1 or not chosen.size:
         raise ValueError(f"beads must be numbers below {chain.n} or a slice, got {beads!r:.80}")
@@ -339,8 +340,9 @@ def mean_square_displacement(
     moved = np.asarray(centre) if of == "centre" else x[..., chosen, :] - centre
     points = moved.shape[-2]
     moved = moved.reshape(len(x), -1, points * chain.dim)
-    rows = lags.by_groups(moved, longest, lags.mean_square_steps) / points
-    return Lagged(lags.times(rows, interval), rows[0], lags.jackknife(rows))
+    rows = lags.by_groups(moved, longest, lags.square_steps) / points
+    lag = interval * np.arange(rows.shape[1], dtype=np.float64)
+    return Lagged(lag, rows[0], lags.jackknife(rows))
 
 
 def rouse_modes(chain: Chain, x: ArrayLike) -> Array:
@@ -460,3 +462,6 @@ def _require_linear(chain: Chain, what: str) -> None:
             f"{what} is of linear chains, which {chain!r} is not: radius_of_gyration and "
             "x[..., i, :] - x[..., j, :] are of any"
         )
+
+
+__dir__ = __all__.copy  # completion shows public names alone

@@ -351,3 +351,6 @@ def read_chains(
         for group, x in zip(groups, xs, strict=True)
     )
     return ChainData(tuple(read), numbers, times, (*notes, *skipped))
+
+
+__dir__ = __all__.copy  # completion shows public names alone

@@ -162,3 +162,6 @@ def _only(run: Run, replica: int | None) -> int:
         said = f"the run has {run.replicas} replicas, and these files hold one"
         raise ValueError(f"{said}: choose it, replica=0; .gsd and .h5 hold all")
     return chosen_replica(run, replica or 0)
+
+
+__dir__ = __all__.copy  # completion shows public names alone

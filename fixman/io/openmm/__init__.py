@@ -197,3 +197,6 @@ def _fingerprint(held: Held, within: Sequence[Indices] | None) -> MadeFor:
     for array in (pairs.astype("<i8"), particles.astype("<i8"), held.masses[particles]):
         digest.update(np.ascontiguousarray(array).tobytes())
     return MadeFor(within is None, len(pairs), digest.hexdigest())
+
+
+__dir__ = __all__.copy  # completion shows public names alone
