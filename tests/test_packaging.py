@@ -76,8 +76,7 @@ def test_completion_shows_public_names_alone():
     for name in names:
         try:
             module = importlib.import_module(name)
-        except ImportError as error:
-            assert "pip install" in str(error)  # of an extra
+        except ImportError:  # of an extra that is not installed
             continue
         assert dir(module) == sorted(module.__all__), name
         assert all(hasattr(module, public) for public in module.__all__), name

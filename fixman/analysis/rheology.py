@@ -44,6 +44,7 @@ __all__ = [
     "extensional_viscosity", "giesekus_stress", "instantaneous_viscosity", "kramers_stress",
     "relaxation_modulus", "shear_functions", "tensions",
 ]  # fmt: skip
+__dir__ = __all__.copy  # completion shows public names alone
 
 
 class Shear(NamedTuple):
@@ -324,6 +325,3 @@ def _gradients(chain: Chain, x: Array, stepper: Brownian, times: Array | None) -
         raise ValueError("the stepper's flow is a function of time: give times, those of the run")
     kappa = flows.at_times(flow, dim, times.tolist())
     return kappa[(slice(None), *(None,) * (x.ndim - 3))]
-
-
-__dir__ = __all__.copy  # completion shows public names alone

@@ -19,6 +19,7 @@ from fixman.rigid import closed, kinematics, model
 from fixman.rigid.model import SerialChain
 
 __all__ = ["write_csv", "write_pdb"]
+__dir__ = __all__.copy  # completion shows public names alone
 
 System = SerialChain | closed.Linkage
 WIDEST = 999.999  # Å that a column has room for
@@ -128,6 +129,3 @@ def _frames(values: ArrayLike, size: int, name: str, replica: int) -> Array:
     if arrays.whole(replica, "replica", 0) >= array.shape[1]:
         raise ValueError(f"replica must be below {array.shape[1]}, got {replica}")
     return array[:, int(replica)]
-
-
-__dir__ = __all__.copy  # completion shows public names alone

@@ -14,6 +14,7 @@ except ImportError as error:
     ) from error
 
 __all__ = ["connect"]
+__dir__ = __all__.copy  # completion shows public names alone
 
 
 @contextmanager
@@ -37,6 +38,3 @@ def connect(address: str, *, timeout: float = 10.0) -> Iterator[Any]:
             said = f"the Dask scheduler at {address} has no workers"
             raise ConnectionError(f"{said}: `dask worker {address}` starts one") from error
         yield client
-
-
-__dir__ = __all__.copy  # completion shows public names alone

@@ -22,6 +22,7 @@ except ImportError as error:
     raise ImportError('writing GSD files needs gsd: pip install "fixman-chains[store]"') from error
 
 __all__ = ["write_gsd"]
+__dir__ = __all__.copy  # completion shows public names alone
 
 MARGIN = 1.0  # added around all beads of all frames, so that nothing is wrapped
 
@@ -109,6 +110,3 @@ def _flat(x: np.ndarray) -> np.ndarray:
     """Positions of all replicas as GSD has them, (particles, 3)."""
     particles = x.reshape(-1, x.shape[-1])
     return np.pad(particles, ((0, 0), (0, 3 - x.shape[-1]))).astype(np.float32)
-
-
-__dir__ = __all__.copy  # completion shows public names alone

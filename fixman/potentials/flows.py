@@ -14,6 +14,7 @@ from fixman._common import arrays
 from fixman._common.arrays import Array
 
 __all__ = ["planar_extension", "shear", "uniaxial_extension"]
+__dir__ = __all__.copy  # completion shows public names alone
 
 Constant = tuple[tuple[float, ...], ...]
 OfTime = Callable[[float], Any]
@@ -103,6 +104,3 @@ def _gradient(value: Any, dim: int | None, name: str) -> Array:
     if not np.isfinite(array).all():
         raise ValueError(f"{name} must be finite, got {array.tolist()}")
     return array
-
-
-__dir__ = __all__.copy  # completion shows public names alone

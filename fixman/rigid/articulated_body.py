@@ -35,6 +35,7 @@ from fixman.rigid.joints import driven
 from fixman.rigid.model import SMALL, SerialChain, workspace
 
 __all__ = ["forward_dynamics", "pivots"]
+__dir__ = __all__.copy  # completion shows public names alone
 
 _FLOAT64 = np.dtype(np.float64)
 DEAR = 15 * 2**20  # bytes of memory for eight states that take the time of one state alone
@@ -343,6 +344,3 @@ def _dot(x: Array, y: Array) -> Array:
 
 def _each(R: Array, x: Array) -> Array:
     return np.asarray(np.einsum("nij,nj->ni", R, x))
-
-
-__dir__ = __all__.copy  # completion shows public names alone

@@ -34,6 +34,7 @@ from fixman.rigid.model import Given, SerialChain
 from fixman.rigid.newton_euler import without_bias
 
 __all__ = ["convective_matrix", "forward_dynamics", "inertia_matrix"]
+__dir__ = __all__.copy  # completion shows public names alone
 
 
 def inertia_matrix(arm: SerialChain, q: ArrayLike) -> Array:
@@ -113,6 +114,3 @@ def _lost_row(matrices: Array) -> tuple[int, int]:
 
 def _body(arm: SerialChain, row: int) -> int:
     return int(np.searchsorted(arm.rate_offsets, row, side="right")) - 1
-
-
-__dir__ = __all__.copy  # completion shows public names alone

@@ -24,6 +24,7 @@ from fixman.rigid import model
 from fixman.rigid.model import Given, SerialChain
 
 __all__ = ["elastic_energy", "passive_forces"]
+__dir__ = __all__.copy  # completion shows public names alone
 
 
 def passive_forces(arm: SerialChain, q: ArrayLike, qd: ArrayLike) -> Array:
@@ -74,6 +75,3 @@ def without_springs(arm: SerialChain) -> SerialChain:
         none = np.zeros(arm.nv)
         arm._tables["without springs"] = replace(arm, damping=none, stiffness=none)
     return arm._tables["without springs"]  # type: ignore[no-any-return]
-
-
-__dir__ = __all__.copy  # completion shows public names alone

@@ -53,6 +53,7 @@ __all__ = [
     "velocity",
 ]
 
+__dir__ = __all__.copy  # completion shows public names alone
 LOST = 1e-11  # below this Λ⁻¹, scaled to ones on its diagonal, is singular
 
 
@@ -355,6 +356,3 @@ def _at_point(given: Given, body: int, point: ArrayLike, columns: slice) -> Arra
 def _sums(given: Given) -> tuple[Given, Array]:
     """Centre, its velocity, angular momentum about it, kinetic energy of each frame, (…, 10)."""
     return given, given.answer(kinematics.sum_frames, "momentum or energy", (10,), given.qd)
-
-
-__dir__ = __all__.copy  # completion shows public names alone

@@ -25,6 +25,7 @@ from fixman.rigid.joints import with_passive
 from fixman.rigid.model import Given, SerialChain, gate
 
 __all__ = ["inverse_dynamics", "joint_wrenches"]
+__dir__ = __all__.copy  # completion shows public names alone
 
 
 def inverse_dynamics(
@@ -93,6 +94,3 @@ def _recursion(given: Given, qdd: Array, what: str, kept: int = 1) -> tuple[Arra
     bad = newton_euler_frames(arm._kinds, arm._table, motion, given.g, given.W, tau, γ)
     given.require_answer(bad, what)
     return tau, γ
-
-
-__dir__ = __all__.copy  # completion shows public names alone

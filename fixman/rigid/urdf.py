@@ -28,6 +28,7 @@ from fixman.rigid.model import SerialChain, checked_inertias
 from fixman.rigid.spatial import skew
 
 __all__ = ["Place", "Robot", "read"]
+__dir__ = __all__.copy  # completion shows public names alone
 
 KINDS: dict[str, JointType] = {name: joint for joint in JOINTS for name in joint.urdf}
 TYPES = ("fixed", *KINDS)
@@ -501,6 +502,3 @@ def _joint(joint: dict[str, Any], where: str) -> FileJoint:
     mimics = joint.get("mimic", {}).get("joint")
     unit = axis / (size or 1.0)
     return FileJoint(joint["name"], kind, *ends, *_origin(joint, where), unit, mimics, damping)
-
-
-__dir__ = __all__.copy  # completion shows public names alone

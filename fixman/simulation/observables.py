@@ -47,6 +47,7 @@ __all__ = [
     "temperature",
     "torsions",
 ]
+__dir__ = __all__.copy  # completion shows public names alone
 
 
 Moving = Literal["beads", "relative", "centre"]
@@ -462,6 +463,3 @@ def _require_linear(chain: Chain, what: str) -> None:
             f"{what} is of linear chains, which {chain!r} is not: radius_of_gyration and "
             "x[..., i, :] - x[..., j, :] are of any"
         )
-
-
-__dir__ = __all__.copy  # completion shows public names alone

@@ -20,6 +20,7 @@ from fixman.potentials.binding import in_openmm_units
 from fixman.simulation.trajectory import Run, chosen_replica, pdb_potential, require_run
 
 __all__ = ["universe_of", "write_frames"]
+__dir__ = __all__.copy  # completion shows public names alone
 
 FORMATS = ".pdb", ".dcd", ".xtc", ".trr"
 DIM = 3
@@ -162,6 +163,3 @@ def _only(run: Run, replica: int | None) -> int:
         said = f"the run has {run.replicas} replicas, and these files hold one"
         raise ValueError(f"{said}: choose it, replica=0; .gsd and .h5 hold all")
     return chosen_replica(run, replica or 0)
-
-
-__dir__ = __all__.copy  # completion shows public names alone
