@@ -23,7 +23,6 @@ example:
 from __future__ import annotations
 
 import argparse
-from functools import partial
 from importlib import import_module
 
 from fixman.cli.shared import result
@@ -55,9 +54,9 @@ def run(arguments: argparse.Namespace) -> None:
         raise ValueError(f"no frame of {arguments.run} is chosen: {chosen}")
     if isinstance(whole, Run):
         home, _, writer = WRITERS[suffix].rpartition(".")
-        write = partial(getattr(import_module(f"fixman.io.{home}"), writer), chosen)
+        write, given = getattr(import_module(f"fixman.io.{home}"), writer), [chosen, path]
     else:
-        write = getattr(chosen, BODIES[suffix])
-    write(path, overwrite=arguments.overwrite, **more)
+        write, given = getattr(chosen, BODIES[suffix]), [path]
+    write(*given, overwrite=arguments.overwrite, **more)
     frames = f"{len(chosen)} frame{'s' * (len(chosen) != 1)}"
     result(arguments, f"wrote {path}: {frames}", {"written": str(path), "frames": len(chosen)})

@@ -45,7 +45,6 @@ __all__ = [
     "trimer_density",
     "zero_shear_viscosity",
 ]
-__dir__ = __all__.copy  # completion shows public names alone
 
 Base = Literal["free", "fixed"]
 Ensemble = Literal["rigid", "stiff"]
@@ -502,3 +501,6 @@ def _number(array: Any) -> Array:
 def _require(dim: Any = 3, base: Any = "free", ensemble: Any = "rigid") -> None:
     arrays.require_space(dim, base)
     arrays.require_one_of(ensemble, "ensemble", ("rigid", "stiff"))
+
+
+__dir__ = __all__.copy  # completion shows public names alone
