@@ -80,7 +80,9 @@ def autocorrelation(
     if a.ndim < 2:
         raise ValueError(f"series must have shape (frames, ..., d), got {a.shape}")
     a, interval = a.reshape(len(a), -1, a.shape[-1]), arrays.positive(interval, "interval")
-    rows = by_groups(a / (np.abs(a).max() or 1.0), longest, products)
+    rows = by_groups(
+        a / (np.abs(a).max() or 1.0), longest, lambda part: products(power(part), len(part))
+    )
     rows /= np.where(rows[:, :1] == 0.0, 1.0, rows[:, :1])
     integrals = np.cumsum(rows, axis=1) - 0.5 * rows[:, :1]
     lag = np.arange(rows.shape[1], dtype=np.float64)
@@ -146,13 +148,16 @@ def jackknife(rows: Array) -> Array:
 # --- pairs ------------------------------------------------------------------------------------
 
 
-def products(a: Array) -> Array:
-    """Σ_k a_k·a_{k+s} for every lag s, (..., L, m) → (..., L); O(L ln L)."""
-    length = a.shape[-2]
-    size = next_fast_len(2 * length, real=True)  # so that the end does not meet the start
-    spectrum = rfft(a, size, axis=-2)
-    power = (spectrum.real**2 + spectrum.imag**2).sum(axis=-1)
-    return np.asarray(irfft(power, size)[..., :length])
+def power(a: Array) -> Array:
+    """Return |Σ_k a_k e^(iωk)|² summed over columns, (..., L, m) → (..., frequencies)."""
+    size = next_fast_len(2 * a.shape[-2], real=True)  # so that the end does not meet the start
+    parts = np.ascontiguousarray(rfft(a, size, axis=-2)).view(np.float64)  # real and imaginary
+    return np.asarray(np.einsum("...a,...a->...", parts, parts))
+
+
+def products(power: Array, length: int) -> Array:
+    """Σ_k a_k·a_{k+s} for every lag s below the length L of `power`, (..., L); O(L ln L)."""
+    return np.asarray(irfft(power, next_fast_len(2 * length, real=True))[..., :length])
 
 
 def square_steps(a: Array) -> Array:
@@ -163,6 +168,8 @@ def square_steps(a: Array) -> Array:
     a = a - a[..., :1, :]
     square = (a * a).sum(axis=-1)
     heads, tails = np.cumsum(square, axis=-1), np.cumsum(square[..., ::-1], axis=-1)
-    steps = np.maximum(heads[..., ::-1] + tails[..., ::-1] - 2.0 * products(a), 0.0)
+    steps = np.maximum(
+        heads[..., ::-1] + tails[..., ::-1] - 2.0 * products(power(a), a.shape[-2]), 0.0
+    )
     steps[..., 0] = 0.0
     return np.asarray(steps)

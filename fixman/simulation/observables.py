@@ -238,8 +238,8 @@ def persistence_length(chain: Chain, x: ArrayLike) -> Persistence:
     u = (steps / lengths[..., None]).reshape(-1, N, chain.dim)
     pairs = np.arange(N, 0, -1)
     blocks = np.array_split(u, max(1, u.size // CHUNK))
-    columns = (block.transpose(1, 0, 2).reshape(N, -1) for block in blocks)
-    correlation = sum(map(lags.products, columns)) / (pairs * len(u))
+    power = np.sum([lags.power(block).sum(axis=0) for block in blocks], axis=0)
+    correlation = lags.products(power, N) / (pairs * len(u))
     correlation = np.clip(correlation / correlation[0], -1.0, 1.0)
     length = float(lengths.mean())
     return Persistence(
