@@ -49,7 +49,6 @@ __all__ = [
 ]
 __dir__ = __all__.copy  # completion shows public names alone
 
-
 Moving = Literal["beads", "relative", "centre"]
 
 

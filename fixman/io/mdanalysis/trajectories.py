@@ -30,10 +30,10 @@ ANGSTROM = 10.0  # in a nanometre
 def universe_of(run: Run, *, replica: int | None = None) -> Any:
     """Return an MDAnalysis Universe of a run, in memory, with bonds, masses, velocities and times.
 
-    Without ``replica`` it holds all of them, a molecule each: bead k of replica r is atom r·n + k.
-    Runs of a PDB file have its names, residues and elements, and positions in Å, times in ps;
-    others with OpenMM's forces the same units, and all others their own numbers, with a residue for
-    each replica.  Planar runs have z = 0.  Arrays are in single precision, as MDAnalysis has them.
+    Without ``replica`` it holds all replicas, a molecule each: bead k of replica r is atom r·n + k.
+    Runs of a PDB file have its names, residues and elements; in all others a replica is a residue.
+    Runs with OpenMM's forces are in Å and ps; all others have no units, and keep their numbers.
+    Planar runs have z = 0.  Arrays are in single precision.  ValueError if there is no frame.
     """
     require_run(run)
     chosen = range(run.replicas) if replica is None else [chosen_replica(run, replica)]
