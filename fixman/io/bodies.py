@@ -22,7 +22,7 @@ __all__ = ["write_csv", "write_pdb"]
 __dir__ = __all__.copy  # completion shows public names alone
 
 System = SerialChain | closed.Linkage
-WIDEST = 999.999  # Å that a column has room for
+WIDEST, MOST = 999.999, 99_999  # Å and atoms that the columns of PDB have room for
 
 
 def write_csv(
@@ -92,8 +92,10 @@ def write_pdb(
         last = range(len(atoms) - len(words) + 1, len(atoms) + 1)
         bonds += [f"CONECT{i:5d}{j:5d}\n" for i, j in pairwise(last)]
     x = arrays.positive(scale, "scale") * np.concatenate(points, axis=1)
-    if np.abs(x).max(initial=0.0) > WIDEST:
-        raise ValueError(f"PDB has room for {WIDEST} Å, not for {np.abs(x).max():.4g}: lower scale")
+    widest = np.abs(x).max(initial=0.0)
+    if widest > WIDEST or len(atoms) > MOST:
+        text = f"PDB has room for {MOST} atoms and {WIDEST} Å, not for {len(atoms)}"
+        raise ValueError(f"{text} and {widest:.4g} Å: lower scale")
     with new_file(path, overwrite) as temporary, open(temporary, "w") as file:
         for number, frame in enumerate(x.tolist(), 1):
             places = [f"{a:8.3f}{b:8.3f}{c:8.3f}  1.00  0.00           C\n" for a, b, c in frame]
