@@ -4,3 +4,4 @@ from fixman.potentials import energies
 from fixman.potentials.energies import *  # noqa: F403
 
 __all__ = list(energies.__all__)
+__dir__ = __all__.copy  # completion shows public names alone

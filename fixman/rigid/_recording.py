@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 from functools import partial
+from importlib import import_module
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -82,6 +84,18 @@ class Trajectory(Series):
         if isinstance(self.system, SerialChain):
             raise TypeError("a SerialChain has no closures: gaps are those of a Linkage")
         return closed.gap(self.system, self.q)
+
+    def to_csv(self, path: str | PathLike[str], **options: Any) -> None:
+        """Write time, coordinates and rates; options as of `fixman.io.bodies.write_csv`."""
+        self._io.write_csv(self.system, path, self.q, self.qd, **{"time": self.time, **options})
+
+    def to_pdb(self, path: str | PathLike[str], **options: Any) -> None:
+        """Write joints for molecular viewers; options as of `fixman.io.bodies.write_pdb`."""
+        self._io.write_pdb(self.system, path, self.q, **options)
+
+    @property
+    def _io(self) -> Any:
+        return import_module("fixman.io.bodies")  # by its name: a room above this one
 
     def __repr__(self) -> str:
         """``<Trajectory: 101 frames, steps 0 to 1000, dt=0.001>``."""

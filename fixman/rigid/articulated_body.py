@@ -35,6 +35,7 @@ from fixman.rigid.joints import driven
 from fixman.rigid.model import SMALL, SerialChain, workspace
 
 __all__ = ["forward_dynamics", "pivots"]
+__dir__ = __all__.copy  # completion shows public names alone
 
 _FLOAT64 = np.dtype(np.float64)
 DEAR = 15 * 2**20  # bytes of memory for eight states that take the time of one state alone

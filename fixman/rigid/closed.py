@@ -279,3 +279,6 @@ def fixman_torque(linkage: Linkage, q: ArrayLike, kT: float = 1.0) -> Array:
     torque = -0.5 * kT * gradient(linkage, q.reshape(-1, linkage.nq), inverse)
     parts = closures.each(linkage, partial(statistics.fixman_torque, kT=kT), q)
     return np.concatenate(parts, axis=-1) + torque.reshape(*q.shape[:-1], linkage.nv)
+
+
+__dir__ = __all__.copy  # completion shows public names alone

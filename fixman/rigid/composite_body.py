@@ -34,6 +34,7 @@ from fixman.rigid.model import Given, SerialChain
 from fixman.rigid.newton_euler import without_bias
 
 __all__ = ["convective_matrix", "forward_dynamics", "inertia_matrix"]
+__dir__ = __all__.copy  # completion shows public names alone
 
 
 def inertia_matrix(arm: SerialChain, q: ArrayLike) -> Array:

@@ -24,6 +24,7 @@ from fixman.rigid import model
 from fixman.rigid.model import Given, SerialChain
 
 __all__ = ["elastic_energy", "passive_forces"]
+__dir__ = __all__.copy  # completion shows public names alone
 
 
 def passive_forces(arm: SerialChain, q: ArrayLike, qd: ArrayLike) -> Array:

@@ -53,6 +53,7 @@ __all__ = [
     "velocity",
 ]
 
+__dir__ = __all__.copy  # completion shows public names alone
 LOST = 1e-11  # below this Λ⁻¹, scaled to ones on its diagonal, is singular
 
 

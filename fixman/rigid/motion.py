@@ -385,3 +385,6 @@ def _require_near(system: SerialChain | Linkage, q: Array, lead: Lead) -> None:
             f": an angle beyond {FARTHEST:g} radians, in whose rounding steps are lost",
             frame=arrays.frame_index(frame, lead),
         )
+
+
+__dir__ = __all__.copy  # completion shows public names alone

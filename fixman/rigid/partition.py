@@ -46,6 +46,7 @@ from fixman.rigid.newton_euler import without_bias, wrenches_of
 from fixman.rigid.spatial import propagation
 
 __all__ = ["forward_dynamics", "hard_block", "joint_wrenches", "logdet_hard", "logdet_mass"]
+__dir__ = __all__.copy  # completion shows public names alone
 
 
 def forward_dynamics(

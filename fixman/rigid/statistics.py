@@ -32,6 +32,7 @@ from fixman.rigid import articulated_body, kinematics, model, partition
 from fixman.rigid.model import SerialChain
 
 __all__ = ["fixman_potential", "fixman_torque", "langevin", "thermal_rates"]
+__dir__ = __all__.copy  # completion shows public names alone
 
 ENSEMBLES = ("rigid", "stiff")
 EXACT = 1e-6  # largest error of motion relative to the speed, in each part of a step

@@ -28,6 +28,7 @@ from fixman.rigid.model import SerialChain, checked_inertias
 from fixman.rigid.spatial import skew
 
 __all__ = ["Place", "Robot", "read"]
+__dir__ = __all__.copy  # completion shows public names alone
 
 KINDS: dict[str, JointType] = {name: joint for joint in JOINTS for name in joint.urdf}
 TYPES = ("fixed", *KINDS)
