@@ -32,23 +32,10 @@ from fixman.rigid import _closures as closures
 from fixman.rigid import kinematics, model, partition, statistics
 from fixman.rigid._closure_torque import gradient
 from fixman.rigid._linkage import Closure, End, Linkage
-from fixman.rigid.model import SerialChain
 
-__all__ = [
-    "ClosedMotion",
-    "Closure",
-    "End",
-    "Linkage",
-    "fixman_potential",
-    "fixman_torque",
-    "forward_dynamics",
-    "gap",
-    "integrate",
-    "logdet_hard",
-    "logdet_mass",
-    "project",
-    "thermal_rates",
-]
+__all__ = ["ClosedMotion", "Closure", "End", "Linkage", "fixman_potential", "fixman_torque"]
+__all__ += ["forward_dynamics", "gap", "integrate", "logdet_hard", "logdet_mass", "project"]
+__all__ += ["thermal_rates"]
 
 _FLOAT64 = np.dtype(np.float64)
 ROUNDS = 50  # most rounds of Newton's method, which needs three to six from nearby
@@ -229,11 +216,7 @@ def thermal_rates(
     (q,) = closures.arguments(linkage, q=q)
     scale = np.sqrt(arrays.positive(kT, "kT"))
     noise = scale * arrays.generator(rng).standard_normal((*q.shape[:-1], linkage.nv))
-
-    def smoothed(arm: SerialChain, x: Array, drawn: Array) -> Array:
-        return statistics.smoothed(model.posture(arm, x), drawn)
-
-    parts = closures.each(linkage, smoothed, q, noise)
+    parts = closures.each(linkage, statistics.smoothed, q, noise)
     return closing(linkage, q, np.concatenate(parts, axis=-1))
 
 
