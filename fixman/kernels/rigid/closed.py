@@ -333,7 +333,7 @@ def closing_wrenches(table, room, out):
                 out[at + j] += room.f[row] * room.S[3 * row + j]
 
 
-# --- θ̈ (1), and what it is compared with ----------------------------------------------------------
+# --- driver ---------------------------------------------------------------------------------------
 
 
 @plain
@@ -401,68 +401,23 @@ def log_pivots(table, room):
     return total
 
 
-# --- tasks that are not dynamics ------------------------------------------------------------------
-
-
-@plain
-def put_gaps(room, out):
-    """Gaps and A θ̇."""
-    held = room.gap.size
-    for row in range(held):
-        out[row], out[held + row] = room.gap[row], room.rate[row]
-
-
-@plain
-def put_compliance(room, out):
-    """Λ⁻¹ (3), and the units of its rows."""
-    held = room.gap.size
-    for i in range(held):
-        out[held * held + i] = room.scale[i]
-        for j in range(i + 1):
-            out[held * i + j] = out[held * j + i] = room.inverse[held * i + j]
-
-
-@plain
-def put_determinants(table, room, out):
-    """ln det Λ⁻¹ and ln det ℳ."""
-    out[0], out[1] = 0.0, log_pivots(table, room)
-    for row in range(room.gap.size):
-        out[0] -= 2.0 * math.log(room.factor[(room.gap.size + 1) * row] * room.scale[row])
-
-
-@plain
-def put_pulls(table, still, loads, room, out):
-    """Rates ℳ⁻¹ Aᵀ f that span those of all f; whether all are finite."""
-    held, nv, good = room.gap.size, still.size, True
-    for pulled in range(held):
-        for row in range(held):
-            room.gap[row] = 1.0 if row == pulled else 0.0
-        multipliers(room, room.gap)
-        to = part(out, pulled * nv, nv, 0.0)
-        good = closed_rates(table, still, loads, room, to) and good
-    return good
-
-
-# --- driver ---------------------------------------------------------------------------------------
-
-
 @inlined
 def answer(table, state, limits, task, room, qdd, out):
     """One state of `states`; DONE or why not."""
     shorter, limit, certain = limits
     _, qd, tau, loads = state
-    still = tau  # zeros, in all tasks but the dynamics
-    moving = qd if task == MOTION else still  # rates that are given may be those of gaps alone
-    fastest = compare(table, state, moving, shorter, room)  # gaps and A θ̇
+    held = room.gap.size
+    moving = qd if task == MOTION else tau  # no rates, where those given are of gaps alone
+    fastest = compare(table, state, moving, shorter, room)
     if fastest < 0.0:
         return NOT_USABLE
     if task == GAPS:
-        put_gaps(room, out)
+        for row in range(held):
+            out[row], out[held + row] = room.gap[row], room.rate[row]
         return DONE
     if task == MOTION and not largest(table, room.gap, shorter) <= limit:
         return OPEN
-    # Λ⁻¹ = A ℳ⁻¹ Aᵀ (4) and A θ̈_free + Ȧ θ̇ (5)
-    code = relative_response(table, tau, loads, task == DETERMINANT_OF_ROWS, room)
+    code = relative_response(table, tau, loads, task == DETERMINANT_OF_ROWS, room)  # (4) and (5)
     if code != DONE:
         return code
     if task == MOTION:
@@ -473,19 +428,34 @@ def answer(table, state, limits, task, room, qdd, out):
             return OPENING
     put_scales(table, room)
     if task == COMPLIANCE:
-        put_compliance(room, out)
+        for i in range(held):
+            out[held * held + i] = room.scale[i]
+            for j in range(i + 1):
+                out[held * i + j] = out[held * j + i] = room.inverse[held * i + j]
         return DONE
     if not factor_scaled(room, 0.0 if task == DETERMINANT_OF_ROWS else certain):
         return DEPENDENT
     if task >= DETERMINANT:
-        put_determinants(table, room, out)
+        out[0], out[1] = 0.0, log_pivots(table, room)
+        for row in range(held):
+            out[0] -= 2.0 * math.log(room.factor[(held + 1) * row] * room.scale[row])
         return DONE
     if task == PULLS:
-        return DONE if put_pulls(table, still, loads, room, out) else NOT_USABLE
-    opens = room.gap if task == CLOSE_GAP else room.rate
-    multipliers(room, room.open_acceleration if task == MOTION else opens)  # f = −Λ (…), (2)
+        nv, good = qdd.size, True
+        for pushed in range(held):
+            for row in range(held):
+                room.gap[row] = 1.0 if row == pushed else 0.0
+            multipliers(room, room.gap)
+            to = part(out, pushed * nv, nv, 0.0)
+            good = closed_rates(table, moving, loads, room, to) and good
+        return DONE if good else NOT_USABLE
+    # (2)
+    multipliers(
+        room,
+        room.open_acceleration if task == MOTION else room.gap if task == CLOSE_GAP else room.rate,
+    )
     closing_wrenches(table, room, out)
-    good = closed_rates(table, moving, loads, room, qdd)  # θ̈ = θ̈_free + ℳ⁻¹ Aᵀ f, (6) and (1)
+    good = closed_rates(table, moving, loads, room, qdd)  # (6) and (1)
     for k in range(out.size):
         good = good and math.isfinite(out[k])
     return DONE if good else NOT_USABLE
