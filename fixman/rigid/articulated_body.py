@@ -238,7 +238,7 @@ def _denavit_hartenberg(arm: SerialChain) -> tuple[Array, Array]:
     into = own.swapaxes(1, 2)
     shift = np.zeros((n, 3))  # the user's origin in the kernels' frame
     shift[:, 2] = -lift
-    c = _each(into, arm.centres) + shift
+    c = np.einsum("nij,nj->ni", into, arm.centres) + shift
     inertia = into @ arm.inertias @ own
     inertia += (m * _dot(c, c))[:, None, None] * np.eye(3)
     inertia -= m[:, None, None] * c[:, :, None] * c[:, None, :]
@@ -251,7 +251,8 @@ def _denavit_hartenberg(arm: SerialChain) -> tuple[Array, Array]:
     several = RATES[arm.kinds] > 1
     joint, place = arm.rotations.copy(), arm.translations.copy()  # joint 0 is in the base
     joint[1:] = np.where(several[1:, None, None], into[:-1] @ joint[1:], ends[1:])
-    place[1:] = np.where(several[1:, None], _each(into[:-1], place[1:]) + shift[:-1], 0.0)
+    turned = np.einsum("nij,nj->ni", into[:-1], place[1:])
+    place[1:] = np.where(several[1:, None], turned + shift[:-1], 0.0)
     parts = into, shift, joint, place, arm._table[:, ARMATURE:PITCH]
     return links, np.concatenate([part.reshape(n, -1) for part in parts], axis=1)
 
@@ -328,7 +329,3 @@ def _norm(x: Array) -> Array:
 
 def _dot(x: Array, y: Array) -> Array:
     return np.asarray(np.einsum("ni,ni->n", x, y))
-
-
-def _each(R: Array, x: Array) -> Array:
-    return np.asarray(np.einsum("nij,nj->ni", R, x))
