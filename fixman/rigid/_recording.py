@@ -85,7 +85,7 @@ class Trajectory(Series):
 
     def __repr__(self) -> str:
         """Frames, steps and times, and how many coordinates of how many replicas."""
-        steps, many = "", int(self.about["replicas"])
+        steps, many = "", self.replicas
         if len(self):
             steps = f", steps {self.step[0]} to {self.step[-1]}"
             steps += f", times {self.time[0]:g} to {self.time[-1]:g}"
