@@ -504,9 +504,8 @@ MORE = {
 }
 for name in ("Brownian", "HybridMonteCarlo"):
     MORE[name][1]["dt"] = 0.004
-# Loops of as many steps, and what the rooms of closed chains and of robots still leave to NumPy.
+# Loops of as many steps.
 LEFT = {("steps", "huge"), ("replicas", "huge"), ("q", "huge"), ("targets", "huge")}
-LEFT_OUT = ("closed", "Linkage", "End", "Closure", "gap", "SerialChain", "operational_space")
 
 
 @cache
@@ -524,7 +523,7 @@ def raised_by_fixman(error):
     return ours and any(last.lineno in lines for lines in raises(path))
 
 
-@pytest.mark.parametrize("name", [n for n in (*CALLS, *MORE) if not n.startswith(LEFT_OUT)])
+@pytest.mark.parametrize("name", [*CALLS, *MORE])
 def test_neither_python_nor_numpy_speaks(name):
     function, call = (CALLS | MORE)[name]
     for key in call:

@@ -98,10 +98,14 @@ class Trajectory(Series):
         return import_module("fixman.io.bodies")  # by its name: a room above this one
 
     def __repr__(self) -> str:
-        """``<Trajectory: 101 frames, steps 0 to 1000, dt=0.001>``."""
-        steps = f", steps {self.step[0]} to {self.step[-1]}" if len(self) else ""
+        """Frames, steps and times, and how many coordinates of how many replicas."""
+        steps, many = "", self.replicas
+        if len(self):
+            steps = f", steps {self.step[0]} to {self.step[-1]}"
+            steps += f", times {self.time[0]:g} to {self.time[-1]:g}"
+        of = f"{self.system.nq} coordinates" + (f" of {many} replicas" if many != 1 else "")
         where = "" if self.path is None else f", in {self.path}"
-        return f"<Trajectory: {len(self)} frames{steps}, dt={self.dt}{where}>"
+        return f"<Trajectory: {len(self)} frames{steps}, dt={self.dt}, {of}{where}>"
 
 
 def _energy(system: System, q: Array, qd: Array, gravity: Any) -> Array:

@@ -32,7 +32,7 @@ def passive_forces(arm: SerialChain, q: ArrayLike, qd: ArrayLike) -> Array:
 
     O(n) a frame.  Errors as in `newton_euler.inverse_dynamics`.
     """
-    given = model.moving(arm, q, qd)
+    given = model.gate(arm, q, qd)
     given.require_finite()
     return given.batch(with_passive(given).last)
 
