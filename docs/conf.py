@@ -17,9 +17,10 @@ extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
+    "sphinx_design",  # cards of the first page
     "sphinx_gallery.gen_gallery",
 ]
-myst_enable_extensions = ["amsmath", "dollarmath"]
+myst_enable_extensions = ["amsmath", "colon_fence", "dollarmath"]
 myst_heading_anchors = 3
 
 autodoc_member_order = "bysource"
@@ -50,9 +51,11 @@ sphinx_gallery_conf = {
     "min_reported_time": 1e9,
 }
 
-exclude_patterns = ["_build", "tutorials"]
+exclude_patterns = ["_build", "_static", "tutorials"]
 suppress_warnings = ["config.cache"]  # a function is among the values
 html_theme = "furo"
+html_static_path = ["_static"]
+html_css_files = ["cards.css"]
 html_title = f"fixman {__version__}"
 
 

@@ -148,10 +148,10 @@ def draw(out: Output, table: dict[tuple[str, str, int], list[float]], sizes: lis
                 exact_errors = [max(table[shape, name, n][1], 1e-17) for n in short]
                 ax.loglog(short, exact_errors, "x", markersize=3, color=color, markeredgewidth=0.6)
             ax.set_title(shape, fontsize=7)
+            ax.set_xlabel("number of links  $n$")
             ax.set_xticks([10**k for k in range(1, 5) if 10**k <= sizes[-1]])
             ax.minorticks_off()
         fig.supylabel("scaled residual; crosses: error of $\\ddot\\theta$", fontsize=8)
-        fig.supxlabel("number of links  $n$", fontsize=8)
         fig.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=6)
         out.save(fig)
 

@@ -161,7 +161,7 @@ def draw(out: Output, drawn: dict[str, dict[str, tuple[np.ndarray, np.ndarray]]]
             binned(ax, EDGES, runs)
             ax.set_title(case, loc="left")
             ax.set_ylabel("density")
-        fig.supxlabel(r"cosine of the bend,  $\cos\theta$", fontsize=8)
+            ax.set_xlabel(r"cosine of the bend,  $\cos\theta$")
         fig.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
         out.save(fig)
 

@@ -90,7 +90,8 @@ def draw(out: Output, series: dict[str, dict[str, np.ndarray]]) -> None:
             "tolerance", (0, TOLERANCE), (0, 2), textcoords="offset points", fontsize=7, va="bottom"
         )
         lower.set_ylim(top=4 * TOLERANCE)
-        fig.supxlabel("steps  (1000)", fontsize=8)
+        for ax in (upper, lower):
+            ax.set_xlabel("steps  (1000)")
         handles, labels = upper.get_legend_handles_labels()
         for handle in handles:
             handle.set_linewidth(1.2)

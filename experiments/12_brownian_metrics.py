@@ -106,6 +106,7 @@ def draw(
             )  # fmt: skip
         above.set_title("K = (1, 5, 1)", loc="left")
         above.set_xlim(left=-0.0002)
+        above.set_xlabel(r"time step  $\Delta t$  in $\zeta a^2/kT$")
         above.set_ylabel(r"$\langle\cos^2\theta\rangle$")
         for number, (scheme, (dt, mean, error)) in enumerate(equal.items()):
             p, sigma = orders[scheme]

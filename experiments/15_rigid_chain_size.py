@@ -152,7 +152,7 @@ def draw(out: Output, rows: list[dict[str, object]]) -> None:
         ax.set_ylabel(r"$N\,(5/3-\langle R^4\rangle/\langle R^2\rangle^2)$")
         for marker, fill, label in (("o", "0.3", "samples"), ("s", "none", "Langevin")):
             ax.plot([], [], marker, color="0.3", markerfacecolor=fill, markersize=3, label=label)
-        fig.legend(*ax.get_legend_handles_labels(), loc="outside right upper")
+        fig.legend(*ax.get_legend_handles_labels(), loc="outside right center")
         out.save(fig)
 
 

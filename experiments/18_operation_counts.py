@@ -608,7 +608,8 @@ def draw(out: Output, counts: dict, clock: dict, sizes: list[int]) -> None:
             top.loglog(n, line, "--", color=plot.PALETTE[color], label=name)
         top.set_ylabel("operations a link")
         bottom.set_ylabel(f"ns a link; dotted: {BATCH} states at once")
-        fig.supxlabel("number of links  $n$", fontsize=8)
+        for ax in (top, bottom):
+            ax.set_xlabel("number of links  $n$")
         bottom.set_xticks([k for k in (2, 6, 12, 24, 48) if k <= sizes[-1]])
         bottom.xaxis.set_major_formatter("{x:g}")
         bottom.minorticks_off()

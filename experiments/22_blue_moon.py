@@ -249,6 +249,7 @@ def draw(out: Output, rows: list[dict[str, object]]) -> None:
             )
         middle.set_title("butane (rings: histogram)", loc="left")
         middle.set_ylabel("A  (kT)")
+        middle.set_xlabel("torsion, from trans  (°)")
         middle.legend(loc="upper left")
         lower.set_xlabel("torsion, from trans  (°)")
         lower.set_ylabel("A − U  (kT)")

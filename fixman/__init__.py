@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from fixman.errors import RunFolderError as RunFolderError
     from fixman.errors import RunStorageError as RunStorageError
     from fixman.errors import RunVersionWarning as RunVersionWarning
+    from fixman.errors import ShortSeriesWarning as ShortSeriesWarning
     from fixman.errors import SingularConstraintError as SingularConstraintError
     from fixman.errors import SingularCoordinateError as SingularCoordinateError
     from fixman.mechanics import structured as structured
@@ -72,7 +73,7 @@ _NAMES = {
     "chains.coordinates": "Coordinate",
     "chains.system": "System",
     "errors": "ConstraintSolveError FrameError RunDamageWarning RunFolderError RunStorageError "
-    "RunVersionWarning SingularConstraintError SingularCoordinateError",
+    "RunVersionWarning ShortSeriesWarning SingularConstraintError SingularCoordinateError",
     "mechanics.dynamics": "Motion forward_dynamics inverse_dynamics project",
     "mechanics.metric": "Reweighting fixman_force fixman_potential logdet reweight",
     "mechanics.partition": "Partition",

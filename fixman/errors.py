@@ -116,3 +116,7 @@ class RunVersionWarning(UserWarning):
 
 class RunDamageWarning(UserWarning):
     """A run is damaged, and is read from what is whole; the text says what is lost."""
+
+
+class ShortSeriesWarning(UserWarning):
+    """A series is shorter than 50 of its correlation times, so errors are too small."""

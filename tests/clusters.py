@@ -1,4 +1,4 @@
-"""A Dask scheduler and its workers on this machine, started by the commands of docs/audit.md."""
+"""A Dask scheduler and its workers on this machine, by the commands of docs/audit_examples.md."""
 
 from __future__ import annotations
 

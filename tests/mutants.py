@@ -125,6 +125,8 @@ MUTANTS = [
     M("observables", "simulation/observables.py", "chain.hard.size - conserved",
       "chain.hard.size + conserved",
       "test_observables.py::test_kinetic_energy_and_temperature"),
+    M("observables", "simulation/lags.py", "- 0.5 * rows[:, :1]", "- 0.0 * rows[:, :1]",
+      "test_correlations.py::test_rouse_chains_have_the_times_of_their_modes"),
     M("_statistics", "_common/statistics.py",
       "common = max(outside - inside * (1.0 + deviation), 0.0)",
       "common = max(outside, 0.0)",

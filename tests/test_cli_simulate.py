@@ -563,7 +563,7 @@ def test_export(run, peer):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--to", "x.txt"], "--to must end in .gsd, .h5, .pdb, .dcd, .xtc or .trr, got x.txt"),
+        (["--to", "x.txt"], "--to must end in .gsd, .h5, .hdf5, .h5md, .pdb, .dcd"),
         (["--to", "x.pdb"], "this run is of no PDB file"),
         (["--to", "x.h5", "--replica", "0"], "--replica is for other files"),
         (["--to", "x.gsd", "--replica", "2"], "the run has replicas 0 to 0, got 2"),

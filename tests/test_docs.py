@@ -56,7 +56,16 @@ def python_blocks(page: Path) -> list[str]:
 
 
 # Pages that compile few kernels which other tests do not need.
-LIGHT = ("analytic", "dynamics", "metric", "notation", "sampling", "theory", "topologies")
+LIGHT = (
+    "analytic",
+    "dynamics",
+    "metric",
+    "notation",
+    "sampling",
+    "straight_groups",
+    "theory",
+    "topologies",
+)
 
 
 @pytest.mark.parametrize(
@@ -118,9 +127,10 @@ def require_steps(systems, contexts):
 
 @pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore:::MDAnalysis")
-def test_the_commands_of_the_audit_page_print_what_it_shows(peer, capsys):
+def test_the_commands_of_the_audit_pages_print_what_they_show(peer, capsys):
     files = peer("MDAnalysisTests.datafiles")
-    shown = CONSOLE.findall((ROOT / "docs" / "audit.md").read_text(encoding="utf-8"))
+    pages = [ROOT / "docs" / name for name in ("audit.md", "audit_examples.md")]
+    shown = CONSOLE.findall("".join(page.read_text(encoding="utf-8") for page in pages))
     assert len(shown) == 10
     for command, output in shown:
         words = shlex.split(command)

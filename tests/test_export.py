@@ -9,6 +9,7 @@ import pytest
 
 import fixman as fx
 from drifting import Drift
+from fixman import observables
 from fixman.chains.chain import bonds
 from fixman.simulation import simulate as simulation
 from fixman.simulation.simulate import simulate
@@ -109,6 +110,80 @@ def test_gsd_of_one_replica_and_some_frames(case, tmp_path, peer):
     for wrong in (1.5, True, "0", [0]):
         with pytest.raises(TypeError, match="replica must be an integer, got "):
             write_gsd(run, tmp_path / "y.gsd", replica=wrong)
+
+
+def test_gsd_has_steps_molecules_angles_and_torsions(case, tmp_path, peer):
+    hoomd = peer("gsd.hoomd")
+    from fixman.io.gsd import write_gsd
+
+    run, _ = case
+    chain = run.chain
+    write_gsd(run[2:5], tmp_path / "x.gsd")
+    with hoomd.open(str(tmp_path / "x.gsd")) as file:
+        assert [frame.configuration.step for frame in file] == run.steps[2:5].tolist()
+        frame = file[2]
+        frame.validate()
+    assert np.array(frame.particles.body).reshape(3, -1).T.tolist() == [[-4, -3, -2]] * chain.n
+    x = run.x[4].reshape(-1, chain.dim)
+    for kind, measured in (("angles", observables.angles), ("dihedrals", observables.torsions)):
+        if kind == "dihedrals" and chain.dim == 2:
+            assert not frame.dihedrals.N
+            continue
+        group = np.array(getattr(frame, kind).group).reshape(3, -1, 3 if kind == "angles" else 4)
+        assert (group // chain.n == np.arange(3)[:, None, None]).all()
+        assert (group % chain.n == group[0]).all()
+        expected = measured(chain, run.x[4])
+        assert expected.shape == group.shape[:2]
+        for values, terms in zip(expected, group, strict=True):
+            u = np.diff(x[terms], axis=1)
+            if kind == "angles":
+                cosine = (u[:, 0] * u[:, 1]).sum(-1) / np.linalg.norm(u, axis=-1).prod(-1)
+            else:
+                n = np.cross(u[:, :-1], u[:, 1:])
+                cosine = (n[:, 0] * n[:, 1]).sum(-1) / np.linalg.norm(n, axis=-1).prod(-1)
+            assert np.allclose(np.cos(values), cosine)
+
+
+@pytest.mark.filterwarnings("ignore:::MDAnalysis")
+@pytest.mark.parametrize("replica", [None, 0, -1])
+def test_universes_hold_what_runs_hold(case, peer, replica):
+    peer("MDAnalysis")
+    run, pairs = case
+    n, dim = run.chain.n, run.chain.dim
+    chosen = [0, 1, 2] if replica is None else [replica % 3]
+    universe = run.universe(replica=replica)
+    found = universe.bonds.indices if pairs else []
+    shifts = range(0, len(chosen) * n, n)
+    expected = {tuple(sorted((i + s, j + s))) for s in shifts for i, j in pairs}
+    assert {tuple(sorted(map(int, pair))) for pair in found} == expected
+    assert np.allclose(universe.atoms.masses.reshape(-1, n), run.chain.masses)
+    assert universe.residues.resids.tolist() == [place + 1 for place in chosen]
+    assert [len(residue.atoms) for residue in universe.residues] == [n] * len(chosen)
+    assert [frame.time for frame in universe.trajectory] == pytest.approx(run.times)
+    for k, frame in enumerate(universe.trajectory):
+        for ours, theirs in ((run.x, frame.positions), (run.v, frame.velocities)):
+            theirs = theirs.reshape(len(chosen), n, 3)
+            assert np.allclose(theirs[..., :dim], ours[k][chosen], rtol=1e-6, atol=1e-6)
+            assert not theirs[..., dim:].any()
+
+
+@pytest.mark.filterwarnings("ignore:::MDAnalysis")
+def test_analyses_of_mdanalysis_take_universes(peer):
+    msd = peer("MDAnalysis.analysis.msd")
+    chain = fx.Chain.linear(4, masses=[1, 2, 3, 4])
+    run = simulate(chain, fx.random_walks(chain, 2, rng=1), fx.Langevin(0.05), 40, rng=2, every=2)
+    universe = run.universe()
+    theirs = msd.EinsteinMSD(universe, select="all", msd_type="xyz", fft=False).run()
+    ours = observables.mean_square_displacement(chain, run.x, longest=20)
+    assert np.allclose(theirs.results.timeseries, ours.value, atol=1e-5)
+    sizes = [
+        [f.radius_of_gyration() for f in universe.atoms.fragments] for _ in universe.trajectory
+    ]
+    assert np.allclose(sizes, observables.radius_of_gyration(chain, run.x), atol=1e-5)
+    with pytest.raises(ValueError, match="replicas 0 to 1, got 2"):
+        run.universe(replica=2)
+    with pytest.raises(ValueError, match="no frame"):
+        run[:0].universe()
 
 
 def test_hdf5_keeps_every_bit(case, tmp_path, peer):

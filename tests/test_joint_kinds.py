@@ -278,7 +278,7 @@ def test_thermal_rates_have_the_covariance_of_the_inertia(kinds):
     arm, (q, _, _), _ = case(kinds, 1, n=3, geared=True)
     square = np.empty((arm.nv, arm.nv))  # the map from noise to rates, column by column
     for k in range(arm.nv):
-        square[:, k] = statistics.smoothed(statistics.model.posture(arm, q), np.eye(arm.nv)[k])
+        square[:, k] = statistics.smoothed(arm, q, np.eye(arm.nv)[k])
     close(square @ square.T, np.linalg.inv(composite_body.inertia_matrix(arm, q)))
 
 

@@ -1,6 +1,7 @@
 """What an installation promises: one version, types, and an import that costs nearly nothing."""
 
 import ast
+import importlib
 import importlib.metadata
 import importlib.resources
 import json
@@ -65,6 +66,20 @@ def test_public_names_resolve_and_are_listed():
         for name in module.__all__:
             assert getattr(module, name) is not None
         assert set(module.__all__) <= set(dir(module))
+
+
+def test_completion_shows_public_names_alone():
+    names = [f"fixman.{home}" for home, listed in fx._NAMES.items() if not listed]
+    names += [f"fixman.rigid.{name}" for name in fx.rigid.__all__ if name != "SerialChain"]
+    names += [f"fixman.io.{name}" for name in ("bodies", "dask", "gsd", "hdf5", "mdanalysis")]
+    names += ["fixman", "fixman.io.mdanalysis.trajectories", "fixman.io.openmm"]
+    for name in names:
+        try:
+            module = importlib.import_module(name)
+        except ImportError:  # of an extra that is not installed
+            continue
+        assert dir(module) == sorted(module.__all__), name
+        assert all(hasattr(module, public) for public in module.__all__), name
 
 
 def test_a_mistyped_name_is_an_attribute_error():

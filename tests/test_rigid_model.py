@@ -3,11 +3,13 @@
 import pickle
 import tracemalloc
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from fixman import rigid
 from fixman.errors import SingularConstraintError
 from fixman.rigid import SerialChain, composite_body, newton_euler, spatial
 from oracles import error
@@ -69,13 +71,24 @@ def test_type_checkers_take_numbers_for_rotors_and_springs(tmp_path):
     assert code_of_exit == 0, said
 
 
+def test_modules_show_public_names_alone():
+    names = dir(rigid)
+    assert names == sorted(rigid.__all__)
+    for name in (*names[1:], "model", "spatial"):
+        module = import_module(f"fixman.rigid.{name}")
+        assert module.__all__
+        assert all(hasattr(module, public) and public[0] != "_" for public in module.__all__)
+
+
 def test_sizes_and_content():
     joints = ("free", "revolute", "spherical", "prismatic")
     arm = SerialChain(**body(4, joints=joints))
     assert (arm.n, arm.nq, arm.nv) == (4, 13, 11)
     np.testing.assert_array_equal(arm.position_offsets, [0, 7, 8, 12, 13])
     np.testing.assert_array_equal(arm.rate_offsets, [0, 6, 7, 10, 11])
-    assert repr(arm) == "<SerialChain: 4 bodies, 1 free, 1 revolute, 1 spherical, 1 prismatic>"
+    kinds = "1 free, 1 revolute, 1 spherical, 1 prismatic"
+    masses = f"mass {arm.masses.sum():g}"
+    assert repr(arm) == f"<SerialChain: 4 bodies, {kinds}; 13 coordinates, 11 rates, {masses}>"
     same = pickle.loads(pickle.dumps(arm))
     assert same == arm
     assert hash(same) == hash(arm)

@@ -783,7 +783,8 @@ def test_a_linkage_must_close_at_the_start():
 def test_trajectories_are_immutable_and_say_what_they_are():
     arm, q, qd = case(4)
     run = simulate(arm, q, 0.01, 4, qd=qd, every=2)
-    assert repr(run) == "<Trajectory: 3 frames, steps 0 to 4, dt=0.01>"
+    steps = f"steps 0 to 4, times 0 to 0.04, dt=0.01, {arm.nq} coordinates"
+    assert repr(run) == f"<Trajectory: 3 frames, {steps}>"
     with pytest.raises(ValueError, match="read-only"):
         run.q[0] = 0.0
     with pytest.raises(TypeError, match="no closures"):

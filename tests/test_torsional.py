@@ -552,6 +552,11 @@ def test_gsd_files_name_atoms(run, molecule, peer):
     assert run("export", "run", "--to", "run.gsd")[0] == 0
     names = [name.split()[-1] for name in molecule.names]
     assert mda.Universe("run.gsd").atoms.names.tolist() == 2 * names
+    made = fx.load_run("run")
+    universe = made.universe()
+    assert universe.atoms.names.tolist() == 2 * names
+    assert len(universe.atoms.fragments) == 2
+    assert np.allclose(universe.atoms.positions.reshape(2, -1, 3), 10 * made.x[0], atol=1e-4)
 
 
 @pytest.mark.filterwarnings("ignore:::MDAnalysis")

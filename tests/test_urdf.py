@@ -229,6 +229,17 @@ def test_robots_are_kept_and_not_changed(read):
     np.testing.assert_array_equal(same.places["fore"].rotation, found.places["fore"].rotation)
 
 
+def test_robots_say_what_they_are(read):
+    found = read(robot(*ARM, *HAND), "left")
+    first, second, third = repr(found).splitlines()
+    assert first.startswith("<Robot: 3 bodies, 2 revolute, 1 prismatic; 3 coordinates, mass 3.")
+    assert second == " joints: shoulder, elbow, left slide"
+    assert third == f" notes: {len(found.notes)}>"
+    rows = found._replace(body_names=("upper", "<b>", "left"))._repr_html_().split("<tr>")[2:]
+    assert rows[1].startswith("<td>1</td><td>elbow</td><td>revolute</td><td>&lt;b&gt;</td>")
+    assert len(rows) == 3
+
+
 def test_long_chains(read):
     n = 3000
     elements = [link("l0")]

@@ -5,8 +5,8 @@ A bead-rod chain, from nothing to the metric
 After this page you can describe a chain with rigid bonds, simulate it in either ensemble, and say
 whether the difference between them matters for the number that you want.
 
-A chain of beads joined by rigid rods is the oldest model of a polymer.  Its rods are meant as very
-stiff springs, yet a simulation with rods samples another distribution than one with springs.  The
+A chain of beads joined by rigid rods is the oldest model of a polymer.  The rods stand for very
+stiff springs.  A simulation with rods samples another distribution than one with springs.  The
 difference is a determinant, and this library computes it in a time proportional to the number of
 beads.
 """
@@ -25,8 +25,8 @@ chain = fx.Chain.linear(20)
 print(chain)
 
 # %%
-# Draw a configuration, pull the ends apart, and look at the tensions of the bonds.  They come from
-# one banded solve, as the accelerations do.
+# Draw a configuration, pull the ends apart, and look at the tensions of the bonds. One banded solve
+# gives these tensions and the accelerations.
 
 x = fx.random_walks(chain, 1, rng=3)[0]
 force = np.zeros_like(x)
@@ -42,10 +42,10 @@ with fx.plot.style():
 # %%
 # The two ensembles
 # -----------------
-# The **rigid** ensemble is that of rods.  The **stiff** one is that of springs in the limit of
-# great stiffness, which a simulation with rods samples too once the Fixman potential
-# ½ kT ln det H^bb is added.  A stepper takes the name of the one that it shall sample, and adds the
-# potential's exact force by itself.
+# A chain with rods samples the **rigid** ensemble. A chain with very stiff springs samples the
+# **stiff** ensemble. A simulation with rods samples the stiff ensemble too, if the Fixman potential
+# ½ kT ln det H^bb is added. Pass ``ensemble="stiff"`` to a stepper, and it adds the exact force of
+# this potential.
 
 bends = {}
 for ensemble in ("rigid", "stiff"):
@@ -58,8 +58,8 @@ for ensemble in ("rigid", "stiff"):
 
 # %%
 # With springs the bends of a freely jointed chain are independent of each other, and the mean is
-# 1/3.  With rods bends at right angles are the more likely ones, because H^bb couples neighbouring
-# bonds by the cosine of their bend.
+# 1/3. With rods right angles are more likely, because H^bb couples neighbouring bonds by the cosine
+# of their bend.
 
 with fx.plot.style():
     fig = fx.plot.figure(1.5, aspect=0.5)
@@ -68,8 +68,8 @@ with fx.plot.style():
 # %%
 # Does it matter to you?
 # ----------------------
-# Take the number that you want.  The size of this chain is that of a random walk in both ensembles,
-# (n² − 1)/(6 n) = 3.325 for the squared radius of gyration:
+# That depends on the number that you want.  The size of this chain is that of a random walk in both
+# ensembles.  Its squared radius of gyration is (n² − 1)/(6 n) = 3.325:
 
 for ensemble in ("rigid", "stiff"):
     sample = fx.sample(chain, 100_000, ensemble=ensemble, rng=2)
@@ -78,8 +78,8 @@ for ensemble in ("rigid", "stiff"):
     print(f"{ensemble}: squared radius of gyration {size.mean():.4f} ± {error:.4f}")
 
 # %%
-# Here `fixman.sample` drew chains that are independent of each other, without a simulation.  Frames
-# that you have already are corrected by weights.  The effective size says how many frames are left:
+# Here `fixman.sample` drew independent chains, without a simulation.  If you have frames already,
+# correct their averages by weights.  The effective size says how many frames are left:
 
 frames = fx.sample(chain, 5_000, ensemble="rigid", rng=4).x
 weights = fx.reweight(chain, frames)

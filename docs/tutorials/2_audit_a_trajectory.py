@@ -5,18 +5,19 @@ Audit a trajectory, and correct its averages
 After this page you can tell from the files of a simulation whether its constraints have changed
 your averages, and by how much.  You can also correct the frames that you have.
 
-Constraints sample the **rigid** ensemble.  The molecule that they stand for has stiff springs, and
-samples the **stiff** ensemble.  The potential ½ kT ln det H^bb separates the two.  The audit
-evaluates it in every frame.  Its spread, in kT, says how much the constraints matter.
+A simulation with constraints samples the **rigid** ensemble. The molecule has stiff springs instead
+of constraints, and samples the **stiff** ensemble. The potential ½ kT ln det H^bb separates the
+two. The audit evaluates this potential in every frame. Its spread, in kT, says how much the
+constraints matter.
 """
 
 # %%
 # A trajectory
 # ------------
-# You have files of your own.  This page makes one.  It holds 48 chains of ten equal beads, with all
-# bonds and all angles constrained, as in torsional dynamics.  Bonds are 1.53 Å long, and angles are
-# tetrahedral, so that bends are 70.5°.  Nothing else acts on the chains, so that exact answers are
-# known.
+# You have files of your own.  This page makes one file.  It has 48 chains of ten equal beads, with
+# all bonds and all angles constrained, as in torsional dynamics.  Bonds are 1.53 Å long, and angles
+# are tetrahedral, so that bends are 70.5°.  Nothing else acts on the chains, so that exact answers
+# are known.
 
 import tempfile
 from pathlib import Path
@@ -43,8 +44,8 @@ print(path.name, f"{path.stat().st_size / 1e6:.1f} MB")
 # The audit
 # ---------
 # Read the file, say which coordinates were held, and print the report.  Give ``read_chains`` a
-# topology and a trajectory, where these are two files.  ``as_is=True`` says that the run had these
-# very constraints.  Without it the samples are taken for those of a flexible molecule.
+# topology and a trajectory, if these are two files.  ``as_is=True`` says that the run had these
+# constraints.  Without this argument the audit assumes that the molecule was flexible.
 
 data = read_chains(path)
 report = audit(data, ("length", "angle"), as_is=True, histograms=True)
@@ -56,7 +57,7 @@ print(report)
 #     fixman audit run.gsd --hard length,angle --as-is --plot audit.png
 #
 # The spread bounds what can happen: to first order, no average moves by more than 0.37 of its own
-# standard deviation.  The lines on ⟨R²⟩ and R_g tell what did happen to two averages.
+# standard deviation.  The lines on ⟨R²⟩ and R_g say by how much two averages have moved.
 #
 # The histogram shows the spread.  Chains with a large determinant are too frequent in this run, and
 # weights put that right.
@@ -67,8 +68,8 @@ with fx.plot.style():
     ax = fx.plot.audit_histogram(fig.subplots(), {group.label: group.half_logdet}, "rigid")
 
 # %%
-# Where you forget to say it
-# --------------------------
+# If you forget ``as_is``
+# -----------------------
 # Leave out ``as_is``, and the audit sees that bonds and angles do not vary.  A note asks whether
 # they were constrained.
 
@@ -78,9 +79,9 @@ for note in audit(data, ("length", "angle")).remarks:
 # %%
 # Weights
 # -------
-# The verdict offers weights.  The report has used them already for the mean square of the distance
-# between the ends.  With springs this chain is a freely rotating one, for which a closed form is
-# known.
+# The last line of the report, its verdict, proposes weights. The report already uses them for the
+# mean square of the distance between the ends. With springs this chain is a freely rotating one,
+# for which a closed form is known.
 
 end = group.means["mean_square_end_to_end"]
 exact = analytic.mean_square_end_to_end(9, cosine=np.cos(bend), length=1.53)
@@ -103,8 +104,8 @@ print("⟨cos φ⟩ as simulated {:+.4f} ± {:.4f}".format(*plain))
 print("⟨cos φ⟩ corrected    {:+.4f} ± {:.4f}".format(*weighted))
 
 # %%
-# The whole distribution follows too.  Constraints make torsions near a right angle too frequent.
-# With springs every torsion is as likely as any other, 1/360 a degree, which is the black line.
+# Weights also correct a whole distribution.  Constraints make torsions near a right angle too
+# frequent.  With springs all torsions are equally likely, 1/360 a degree, which is the black line.
 
 with fx.plot.style():
     fig = fx.plot.figure(1.5, aspect=0.5)
@@ -116,9 +117,9 @@ with fx.plot.style():
 # %%
 # Molecules or frames
 # -------------------
-# These weights are those of single molecules.  They are right for averages over single molecules
-# that do not interact.  A pair correlation or a pressure needs the weight of the whole frame.  That
-# is a product over all molecules, and it leaves far less:
+# Each of these weights belongs to one molecule.  Such weights are right for averages over single
+# molecules that do not interact.  A pair correlation or a pressure needs the weight of the whole
+# frame.  This weight is a product over all molecules, and it leaves far fewer samples:
 
 frames = np.exp(report.log_weights)
 print(f"share left of the molecules: {group.share.percent}")
@@ -127,8 +128,8 @@ print(f"frames left: {frames.sum() ** 2 / np.sum(frames**2):.1f} of {len(frames)
 # %%
 # A run that needs no weights
 # ---------------------------
-# The other remedy is a new run with Fixman's potential.  A stepper adds it where you ask for the
-# stiff ensemble.  The average then needs no weights.
+# You can also make a new run with Fixman's potential.  A stepper adds this potential if you ask for
+# the stiff ensemble.  The average then needs no weights.
 
 stiff = fx.simulate(chain, x0, fx.Langevin(dt=0.15, ensemble="stiff"), 30_000, every=50, rng=2)
 square = (observables.end_to_end(chain, stiff.x[50:]) ** 2).sum(axis=-1)
@@ -137,6 +138,6 @@ print("⟨R²⟩ with the potential {:.2f} ± {:.2f} Å²".format(*observables.m
 # %%
 # Where next
 # ----------
-# :doc:`/audit` has proteins, melts and the command's flags, and says which limit is meant.
+# :doc:`/audit` has the command, :doc:`/audit_examples` proteins and melts.
 # :doc:`/metric` has the weights for arrays.  :doc:`3_correct_an_openmm_run` adds the potential to a
 # simulation with OpenMM.

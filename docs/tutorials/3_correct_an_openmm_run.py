@@ -5,10 +5,10 @@ Correct a run of OpenMM
 After this page you can add one force to an OpenMM System with constraints, so that it samples what
 stiff springs would sample, and you can test that it does.
 
-OpenMM holds bonds by constraints.  A run with constraints samples the **rigid** ensemble.  Stiff
-springs in their place sample the **stiff** ensemble.  Fixman's potential ½ kT ln det H^bb separates
-the two.  This page runs a small System without it and with it, and compares both runs with exact
-distributions.
+OpenMM holds bonds by constraints. A run with constraints samples the **rigid** ensemble. A run with
+very stiff springs samples the **stiff** ensemble. Fixman's potential ½ kT ln det H^bb separates the
+two. This page runs a small System without this potential and with it, and compares both runs with
+exact distributions.
 """
 
 # %%
@@ -53,9 +53,9 @@ corrected.addForce(force)
 print(f"{force.getName()} on {len(force.getParticles())} of {plain.getNumParticles()} particles")
 
 # %%
-# Everything else stays as it is, but for one line.  The potential is proportional to the
-# temperature, and ``set_temperature`` tells the force that of the thermostat.  The step is long
-# because nothing vibrates here.  With a force field take your own.
+# One more line is needed, after the Context is made.  The potential is proportional to the
+# temperature, and ``set_temperature`` gives the force the temperature of the thermostat.  The time
+# step is long because nothing vibrates here.  With a force field take your usual step.
 
 chain = fx.Chain.linear(5, masses=masses)
 start = fx.random_walks(chain, copies, lengths=length, rng=1)
@@ -110,8 +110,8 @@ for name, square in squares.items():
     print(f"{name}: {mean.value:.4f} ± {mean.error:.4f}, exact {exact[name]:.4f}")
 
 # %%
-# With springs every cosine has a flat distribution.  Constraints make right angles at a light bead
-# too frequent.  The bend at the heavy bead hardly notices.  Black lines are the exact densities.
+# With springs every cosine has a flat distribution. Constraints make right angles at a light bead
+# too frequent. They hardly change the bend at the heavy bead. Black lines are the exact densities.
 
 bins, theta = np.linspace(-1, 1, 17), np.linspace(0.02, np.pi - 0.02, 200)
 density = analytic.bend_density(theta, 4, masses=masses) / np.sin(theta)[:, None]
@@ -131,7 +131,7 @@ with fx.plot.style():
 # %%
 # Frames that you have already
 # ----------------------------
-# The run without the force is not lost.  Weights lead from it to the stiff ensemble, too.
+# You can still use the run without the force.  Weights correct its averages to the stiff ensemble.
 
 square = squares["rigid"]
 weights = fx.reweight(chain, runs["rigid"], observable=square)
@@ -142,8 +142,8 @@ print(f"{square.size} samples are worth {weights.effective_size:.0f} independent
 # %%
 # The temperature
 # ---------------
-# A thermostat that is moved alone leaves the force at the old temperature.  The run then stops.
-# ``set_temperature`` moves both.
+# If you change only the thermostat, the force keeps the old temperature, and the run stops with an
+# error.  ``set_temperature`` changes both.
 
 context.getIntegrator().setTemperature(320)
 try:

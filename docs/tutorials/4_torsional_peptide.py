@@ -135,8 +135,8 @@ for place in (50, 0, -80):
     print(f"lowest energy at φ = {place}°: {energy[column].min():.1f} kT")
 
 # %%
-# The run has found the extended basin and, below it, the helical one.  It knows nothing of the
-# basin at φ > 0, and its map does not tell that something is missing.
+# The run has found the extended basin and, below it, the helical one.  It has never visited the
+# basin at φ > 0.  Its map does not show that something is missing.
 #
 # How much has been sampled
 # -------------------------
@@ -168,17 +168,17 @@ with fx.plot.style():
 #
 # Rigid or stiff?
 # ---------------
-# The grid answers without a run.  The density of the rigid ensemble has √det H^bb besides.
+# The grid answers without a run.  The rigid ensemble multiplies the density by √det H^bb.
 
 rigid = share * np.exp(0.5 * fx.logdet(chain, x))
 print(f"helical, rigid ensemble: {rigid[helical].sum() / rigid.sum():.3f}")
 
 # %%
-# No run of this length could tell the two apart.  Rigid angles matter more than the ensemble: where
-# they give way, the barrier at φ = 0 is 10 kT lower, and no metric correction knows of that.
+# No run of this length could tell the two apart.  Rigid angles matter more than the ensemble.  With
+# flexible angles the barrier at φ = 0 is 10 kT lower.  No metric correction can make up for that.
 #
 # Where next
 # ----------
-# :doc:`/torsional` runs a protein from the command line, and says what torsional dynamics is good
-# for and what it is not.  :doc:`/molecules` starts from an OpenMM System of yours.  :doc:`/audit`
-# tells whether the ensemble matters to frames that you have.
+# :doc:`/torsional` runs a protein from the command line.  :doc:`/torsional_limits` says what
+# torsional dynamics is good for and what it is not.  :doc:`/molecules` starts from an OpenMM System
+# of yours.  :doc:`/audit` tells whether the ensemble matters to frames that you have.

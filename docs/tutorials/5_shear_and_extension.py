@@ -5,9 +5,9 @@ A bead-rod chain in shear and in extension
 After this page you can put a chain into a flow, say how far the flow stretches it, and measure its
 viscosity with an error, in shear and in extension.
 
-A polymer in a dilute solution resists the flow and is stretched by it.  The bead-rod chain is the
-usual model: beads that the solvent drags, on rods that do not stretch.  `fixman.Brownian` moves it,
-and `fixman.rheology` turns its configurations into stresses.
+A flow stretches a polymer in a dilute solution, and the polymer resists the flow. The bead-rod
+chain is the usual model: beads that the solvent drags, on rods that do not stretch.
+`fixman.Brownian` moves this chain, and `fixman.rheology` computes stresses from its configurations.
 """
 
 # %%
@@ -15,8 +15,8 @@ and `fixman.rheology` turns its configurations into stresses.
 # -----
 # The friction ζ of a bead, the length a of a rod, and kT are 1.  Rates of flow are in kT/ζa², and
 # viscosities, of one chain, in ζa².  The viscosity at rest is known: (n² − 1)/36 for n beads.  The
-# Weissenberg number, here Wi = γ̇ η(0)/kT, compares the flow with the chain's own motion.  A flow of
-# Wi far below 1 leaves the chain as it is.
+# Weissenberg number compares the flow with the chain's own motion.  On this page it is
+# Wi = γ̇ η(0)/kT.  A flow with Wi far below 1 hardly changes the chain.
 
 import numpy as np
 
@@ -33,14 +33,14 @@ def steady(chain, flow, dt, replicas, steps):
 
 
 # %%
-# The scheme "midpoint" follows flows best.  A chain needs some time to get used to the flow, so the
-# first fifth of the frames is left out.
+# The scheme "midpoint" follows flows best.  A chain needs some time to reach the steady state, so
+# that the first fifth of the frames is left out.
 #
 # Shear
 # -----
-# Begin with what is known.  Two beads on a rod have a diffusion equation, and
-# `analytic.dumbbell_viscosity` solves it.  Ten beads have no closed form but at rest.  There the
-# mean square of the end-to-end distance, ⟨R²⟩, is 9, one for each rod.
+# Two beads on a rod are a test, because `analytic.dumbbell_viscosity` solves their diffusion
+# equation. For ten beads there is a closed form at rest only. At rest the mean square of the
+# end-to-end distance, ⟨R²⟩, is 9, one for each rod.
 
 Wis, found = np.array([0.1, 0.3, 1.0, 3.0, 10.0]), {2: [], 10: []}
 for n, replicas, steps in ((2, 256, 8_000), (10, 64, 20_000)):
@@ -56,8 +56,8 @@ for n, replicas, steps in ((2, 256, 8_000), (10, 64, 20_000)):
 print("2 beads, exact:", analytic.dumbbell_viscosity(Wis).round(4))
 
 # %%
-# The dumbbell thins, because it turns into the direction of the flow, where it resists less.  The
-# chain is stretched besides.
+# The viscosity of the dumbbell falls, because it turns into the direction of the flow, where it
+# resists less.  The flow also stretches the chain.
 
 with fx.plot.style():
     fig = fx.plot.figure(1.5, aspect=0.55)
@@ -93,9 +93,9 @@ with fx.plot.style():
 # %%
 # The extensional viscosity
 # -------------------------
-# It is (σ_xx − σ_yy)/ε̇.  Two limits are known: 3 η(0) at rest (Trouton), and ζa² n (n² − 1)/12 of a
-# straight chain.  A dumbbell with the direction u has ζa² (1 + 3⟨u_x²⟩)/8, where u has the density
-# exp(3 ε̇ζa² u_x²/8kT).
+# The extensional viscosity is (σ_xx − σ_yy)/ε̇. Two limits are known: 3 η(0) at rest (Trouton), and
+# ζa² n (n² − 1)/12 for a straight chain. For a dumbbell with the direction u it is ζa² (1 +
+# 3⟨u_x²⟩)/8, and u has the density exp(3 ε̇ζa² u_x²/8kT).
 
 two = fx.Chain.linear(2)
 node, weight = np.polynomial.legendre.leggauss(40)
@@ -118,9 +118,10 @@ for rate in rates:
     print(f"rate {rate:4}: {eta:5.2f} ± {error:.2f}, stretching {mean:.4f} ± {sigma:.4f}")
 
 # %%
-# The viscosity rises ninefold while the chain unrolls.  `rheology.tensions` tells how hard each rod
-# is pulled, averaged over the noise.  A straight chain without thermal motion has ε̇ζa k (n − k)/2
-# in rod k (dashed).  In weak flows each rod has 2 kT/a: without rods the beads would drift apart.
+# The viscosity rises ninefold while the chain unrolls. `rheology.tensions` gives the tension of
+# each rod, averaged over the noise. A straight chain without thermal motion has the tension ε̇ζa k
+# (n − k)/2 in rod k (dashed). In weak flows the tension is 2 kT/a in each rod, because free beads
+# would drift apart.
 
 limits = ((3 * at_rest, "coil, 3 η(0)"), (10 * (10**2 - 1) / 12, "straight chain"))
 with fx.plot.style():
@@ -142,8 +143,8 @@ with fx.plot.style():
 # %%
 # Is the time step short enough?
 # ------------------------------
-# Kramers' stress comes from the forces in the rods, Giesekus' from the drag on the beads.  Their
-# means are the same in a steady flow, as long as the time step is short:
+# Kramers' stress is made of the forces in the rods, and Giesekus' stress of the drag on the beads.
+# Their means are the same in a steady flow, if the time step is short enough:
 
 for dt in (0.004, 0.001):
     x, stepper = steady(chain, flow, dt, 64, round(16 / dt))
@@ -152,11 +153,12 @@ for dt in (0.004, 0.001):
         print(f"rate 4, dt {dt}, {stress.__name__}: {eta:.2f} ± {error:.2f}")
 
 # %%
-# Giesekus' stress suffers less.  Errors are those of sampling; the bias of a time step is of first
-# order.  To publish a number, run with dt and dt/2, and take twice the second less the first.
+# A long time step changes Giesekus' stress less than Kramers'.  The printed errors are those of
+# sampling.  The bias of a time step is of first order.  To publish a number, run with dt and dt/2,
+# and take twice the second less the first.
 #
 # Where next
 # ----------
 # :doc:`/brownian` has the schemes, the ensembles, and flows that change in time.  :doc:`/rheology`
 # has Kramers' stress, normal stresses, and the viscosity without a flow.  :doc:`/analytic` has the
-# exact numbers of this page, to hold a code of yours against.
+# exact numbers of this page, to test your own code against.

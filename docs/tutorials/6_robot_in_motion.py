@@ -2,8 +2,8 @@
 A robot, from its file to a controlled motion
 =============================================
 
-After this page you can read a robot from a URDF file, check that the reader and you mean the same
-robot, compute the torques that hold it, and follow it in time under a controller of your own.
+After this page you can read a robot from a URDF file, check that it is the robot that you mean,
+compute the torques that hold it, and follow it in time under a controller of your own.
 
 The robot has a column that turns, an upper arm and a forearm.  It shall carry an object along a
 path in one second.  Its controller knows the arm but not the object.  How far off is the hand?
@@ -60,8 +60,8 @@ for i, name in enumerate(robot.joint_names):
 # %%
 # Torques that hold it
 # --------------------
-# Inverse dynamics at rest gives them.  A file has no gravity, so `gravity` is given.  By hand, they
-# are weights times levers.  A positive angle turns the arm down, because axes are along +y.
+# Inverse dynamics at rest gives them.  A file has no gravity, so `gravity` is given.  The check by
+# hand multiplies weights by levers.  A positive angle turns the arm down: axes are along +y.
 
 start, goal = np.radians([-60.0, 20.0, 100.0]), np.radians([60.0, -60.0, 45.0])
 down, still = (0, 0, -9.81), np.zeros(3)
@@ -74,8 +74,8 @@ print("by hand", np.array([0, -shoulder, -elbow]).round(6), "N m")
 # %%
 # A path
 # ------
-# Axes made with ``projection="3d"`` show the arm in space.  Flat ones show the plane that the arm
-# fills most, turned as it comes.  Short orange strokes are the axes of joints, if they do not point
+# Axes made with ``projection="3d"`` show the arm in space.  Flat axes show the plane that the
+# arm fills most, in any direction.  Short orange strokes are the axes of joints, unless they point
 # at you.  The last stick ends at a mass centre, and the thin line leads on to the hand.
 
 

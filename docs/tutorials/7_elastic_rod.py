@@ -121,8 +121,8 @@ with fx.plot.style():
     ax.legend()
 
 # %%
-# Beam theory is off by 3 % at one metre, and says that two metres of wire hang down by more than
-# their length.  The errors of the chain fall as 1/n² in both cases:
+# Beam theory is off by 3 % at one metre.  At two metres its sag is longer than the wire.  The
+# errors of the chain fall as 1/n² in both cases:
 
 end = elastica(2.0)[-1]
 large = [np.linalg.norm(settle(n, 2.0)[0][-1, ::2] - end) / 2.0 for n in counts]
@@ -158,5 +158,5 @@ for n in (8, 32, 128):
 # %%
 # Where next
 # ----------
-# :doc:`/robots` has rods that float and rings that a moment bends.  :doc:`/rigid_motion` lets rods
-# swing, clamps the other end too, and says which step each scheme takes.
+# :doc:`/rods` has a ring that a moment bends, lets rods swing, and clamps the other end too.
+# :doc:`/rigid_motion` says which step each scheme takes.

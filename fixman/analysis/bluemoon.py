@@ -52,6 +52,7 @@ __all__ = [
     "FreeEnergy", "MeanForce", "Metric",
     "bring", "free_energy", "from_multipliers", "hold", "mean_force", "metric",
 ]  # fmt: skip
+__dir__ = __all__.copy  # completion shows public names alone
 
 Ensemble = Literal["rigid", "stiff"]
 Gradient = Callable[[Array], ArrayLike]

@@ -38,6 +38,12 @@ if TYPE_CHECKING:
     from fixman.rigid.motion import Trajectory
     from fixman.simulation.trajectory import Run
 
+__all__ = [
+    "MARKERS", "PALETTE",
+    "angle_histogram", "arm", "audit_histogram", "chain", "distribution", "figure", "ramachandran",
+    "spy", "style", "timing", "trajectory",
+]  # fmt: skip
+
 COLUMN_WIDTH = 3.4  # inches
 
 # Okabe and Ito's colours, told apart by colour-blind readers; one marker each for grey prints.
@@ -368,3 +374,6 @@ def _legend_above(ax: Axes, columns: int = 1) -> None:
         loc="lower left", bbox_to_anchor=(0.0, 1.0), borderaxespad=0.2, ncols=columns,
         columnspacing=1.0, handlelength=1.4,
     )  # fmt: skip
+
+
+__dir__ = __all__.copy  # completion shows public names alone

@@ -44,6 +44,7 @@ __all__ = [
     "extensional_viscosity", "giesekus_stress", "instantaneous_viscosity", "kramers_stress",
     "relaxation_modulus", "shear_functions", "tensions",
 ]  # fmt: skip
+__dir__ = __all__.copy  # completion shows public names alone
 
 
 class Shear(NamedTuple):

@@ -15,6 +15,7 @@ from fixman.chains.chain import Chain, bonds, require_chain
 from fixman.chains.coordinates import Index
 
 __all__ = ["System"]
+__dir__ = __all__.copy  # completion shows public names alone
 
 BEAD_BYTES = 100  # of positions, velocities and tables, at the least
 

@@ -1,10 +1,11 @@
-"""Write a run to GSD, HDF5, or PDB, DCD, XTC, TRR.
+"""Write a run to GSD, HDF5, or PDB, DCD, XTC, TRR; of rigid bodies to CSV or PDB.
 
 usage: fixman export RUN --to FILE [flags]
 
 .gsd for OVITO, MDAnalysis and HOOMD, in single precision and with bonds;
 .h5 for all numbers in double precision (H5MD). Runs in space also .dcd, .xtc
 or .trr, those of fixman torsional .pdb too, each with a .pdb of the first frame.
+Runs of fixman rigid: .csv for all numbers, .pdb for the joints in VMD or PyMOL.
 
   RUN                    file of the run, finished or not
   --to FILE              .gsd, .h5, .pdb, .dcd, .xtc or .trr (required)
@@ -26,32 +27,36 @@ from importlib import import_module
 
 from fixman.cli.shared import result
 
+HDF5 = ".h5", ".hdf5", ".h5md"
 WRITERS = {
     ".gsd": "gsd.write_gsd",
-    **dict.fromkeys((".h5", ".hdf5", ".h5md"), "hdf5.write_hdf5"),
+    **dict.fromkeys(HDF5, "hdf5.write_hdf5"),
     **dict.fromkeys((".pdb", ".dcd", ".xtc", ".trr"), "mdanalysis.trajectories.write_frames"),
 }
+BODIES = {".csv": "to_csv", ".pdb": "to_pdb"}  # methods of a run of rigid bodies
 
 
 def run(arguments: argparse.Namespace) -> None:
     from fixman import Run, load_run
 
     path, suffix = arguments.to, arguments.to.suffix.lower()
-    if suffix not in WRITERS:
-        raise ValueError(f"--to must end in .gsd, .h5, .pdb, .dcd, .xtc or .trr, got {path}")
-    home, _, writer = WRITERS[suffix].rpartition(".")
-    more = {} if arguments.replica is None else {"replica": arguments.replica}
-    if home == "hdf5" and more:
-        raise ValueError("--replica is for other files: HDF5 holds all replicas")
     whole = load_run(arguments.run)
-    if not isinstance(whole, Run):
-        raise ValueError(f"{arguments.run} is of rigid bodies: fixman.load_run has its numbers")
+    known = WRITERS if isinstance(whole, Run) else BODIES
+    if suffix not in known:
+        raise ValueError(f"--to must end in {', '.join(known)}, got {path}")
+    more = {} if arguments.replica is None else {"replica": arguments.replica}
+    if more and suffix in (".csv", *HDF5):
+        raise ValueError(f"--replica is for other files: {suffix} holds all replicas")
     if arguments.step == 0:
         raise ValueError("--step must not be 0")
     chosen = whole[arguments.start : arguments.stop : arguments.step]
     if not len(chosen):
         raise ValueError(f"no frame of {arguments.run} is chosen: {chosen}")
-    write = getattr(import_module(f"fixman.io.{home}"), writer)
-    write(chosen, path, overwrite=arguments.overwrite, **more)
+    if isinstance(whole, Run):
+        home, _, writer = WRITERS[suffix].rpartition(".")
+        write, given = getattr(import_module(f"fixman.io.{home}"), writer), [chosen, path]
+    else:
+        write, given = getattr(chosen, BODIES[suffix]), [path]
+    write(*given, overwrite=arguments.overwrite, **more)
     frames = f"{len(chosen)} frame{'s' * (len(chosen) != 1)}"
     result(arguments, f"wrote {path}: {frames}", {"written": str(path), "frames": len(chosen)})

@@ -13,6 +13,9 @@ except ImportError as error:
         'a Dask scheduler needs dask and distributed: pip install "fixman-chains[dask]"'
     ) from error
 
+__all__ = ["connect"]
+__dir__ = __all__.copy  # completion shows public names alone
+
 
 @contextmanager
 def connect(address: str, *, timeout: float = 10.0) -> Iterator[Any]:

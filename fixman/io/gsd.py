@@ -8,9 +8,12 @@ from __future__ import annotations
 import os
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fixman._common.files import new_file
 from fixman.chains.chain import bonds
+from fixman.kernels.chain.rows import ANGLE, TORSION
+from fixman.potentials.binding import default_terms
 from fixman.simulation.trajectory import Run, chosen_replica, pdb_potential, require_run
 
 try:
@@ -18,13 +21,16 @@ try:
 except ImportError as error:
     raise ImportError('writing GSD files needs gsd: pip install "fixman-chains[store]"') from error
 
+__all__ = ["write_gsd"]
+__dir__ = __all__.copy  # completion shows public names alone
+
 MARGIN = 1.0  # added around all beads of all frames, so that nothing is wrapped
 
 
 def write_gsd(
     run: Run, path: str | os.PathLike[str], *, replica: int | None = None, overwrite: bool = False
 ) -> None:
-    """Write the frames of a run with bonds, constraints, masses and velocities.
+    """Write the frames of a run with steps, bonds, angles, torsions, constraints and velocities.
 
     Slice the run to write fewer frames, ``run[::10]``.  Without ``replica`` every frame holds all
     replicas, one molecule each: bead k of replica r is particle r·n + k.  FileExistsError if there
@@ -32,10 +38,10 @@ def write_gsd(
 
     Positions are rounded to single precision, as GSD readers expect them; HDF5 keeps every digit.
     The box is that of all frames, and not periodic in any sense of the run.  Every replica is a
-    body of its own, by a number below −1: a residue for MDAnalysis, and not rigid for HOOMD.  Hard
-    lengths are constraints, with the values of the first frame.  Types are the names of atoms where
-    the run is of a PDB file.  A planar run has z = 0 and a box without height.  A fixed base point
-    is no particle.
+    body of its own, by a number below −1: a residue for MDAnalysis, and not rigid for HOOMD.
+    Angles and dihedrals are those of potentials.  Hard lengths are constraints, with the values of
+    the first frame.  Types are the names of atoms where the run is of a PDB file.  A planar run has
+    z = 0 and a box without height.  A fixed base point is no particle.
     """
     require_run(run)
     rows = slice(None)
@@ -60,6 +66,10 @@ def _first_frame(run: Run, rows: slice, edge: float) -> gsd.hoomd.Frame:
     chain, pairs = run.chain, bonds(run.chain)
     replicas = len(range(run.replicas)[rows])
     shifts = chain.n * np.arange(replicas)[:, None, None]
+
+    def every_chain(group: NDArray[np.int64]) -> NDArray[np.int64]:
+        return (group + shifts).reshape(-1, group.shape[1])
+
     frame = gsd.hoomd.Frame()
     frame.configuration.dimensions = chain.dim
     frame.configuration.box = [edge, edge, edge if chain.dim == 3 else 0.0, 0.0, 0.0, 0.0]
@@ -70,9 +80,11 @@ def _first_frame(run: Run, rows: slice, edge: float) -> gsd.hoomd.Frame:
     frame.particles.mass = np.tile(chain.masses, replicas)
     # MDAnalysis takes bodies for residues; HOOMD takes those from 0 on for rigid, and −1 for none.
     frame.particles.body = np.repeat(np.arange(replicas) - replicas - 1, chain.n)
-    frame.bonds.N = replicas * len(pairs)
-    frame.bonds.types = ["bond"]
-    frame.bonds.group = (pairs + shifts).reshape(-1, 2)
+    terms = [(frame.bonds, "bond", pairs), (frame.angles, "angle", default_terms(chain, ANGLE))]
+    if chain.dim == 3:
+        terms += [(frame.dihedrals, "torsion", default_terms(chain, TORSION))]
+    for kind, name, group in terms:
+        kind.N, kind.types, kind.group = replicas * len(group), [name], every_chain(group)
     hard = [chain.coordinates[row] for row in chain.hard]
     held = np.array(
         [sorted(row.beads) for row in hard if row.kind == "length" and min(row.beads) >= 0]
@@ -82,7 +94,7 @@ def _first_frame(run: Run, rows: slice, edge: float) -> gsd.hoomd.Frame:
         lengths = np.linalg.norm(x[:, held[:, 0]] - x[:, held[:, 1]], axis=-1)
         frame.constraints.N = lengths.size
         frame.constraints.value = lengths.reshape(-1)
-        frame.constraints.group = (held + shifts).reshape(-1, 2)
+        frame.constraints.group = every_chain(held)
     return frame
 
 

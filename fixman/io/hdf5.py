@@ -34,6 +34,8 @@ try:
 except ImportError as error:
     raise ImportError('HDF5 files need h5py: pip install "fixman-chains[store]"') from error
 
+__all__ = ["read_hdf5", "write_hdf5"]
+
 SPACE = 3  # dimension of every file
 CHAINS = "particles/chains"
 PLACES = {"x": f"{CHAINS}/position", "v": f"{CHAINS}/velocity"}
@@ -143,3 +145,6 @@ def _write_constants(file: h5py.File, run: Run) -> None:
     file["fixman/run"] = json.dumps(run.about)  # an attribute could not hold a long chain
     file["fixman/frames"] = np.array([numbers.start, numbers.stop, numbers.step])
     file["fixman/steps_done"] = run.steps_done
+
+
+__dir__ = __all__.copy  # completion shows public names alone

@@ -23,6 +23,10 @@ __all__ = ["BlockTridiagonal", "Factor", "Sparse", "Tridiagonal"]
 Index = NDArray[np.int64]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 class Tridiagonal:
     """H^bb of a chain of bonds: diagonal w_{k−1} + w_k, off-diagonal −w_k c_{k+1}.
 

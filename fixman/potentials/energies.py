@@ -244,6 +244,11 @@ def _torsions(term: Torsion | _Polynomial, tables: Assembly) -> Rows:
 class Pair(_Term):
     INVARIANT = True
 
+    epsilon: float | tuple[float, ...]
+    sigma: float | tuple[float, ...]
+    exclude: int
+    skin: float
+
     def __post_init__(self) -> None:
         own: Any = self
         for name in ("epsilon", "sigma"):

@@ -14,6 +14,7 @@ from fixman._common import arrays
 from fixman._common.arrays import Array
 
 __all__ = ["planar_extension", "shear", "uniaxial_extension"]
+__dir__ = __all__.copy  # completion shows public names alone
 
 Constant = tuple[tuple[float, ...], ...]
 OfTime = Callable[[float], Any]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Executor
+from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
-from scipy import sparse
+from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import cKDTree
 
 from fixman._common import arrays
@@ -21,6 +21,8 @@ from fixman.kernels.potentials import box as kernels
 from fixman.potentials import binding
 from fixman.potentials.binding import Bound, one_each
 from fixman.potentials.energies import Compiled, Pair, Sum, invariant
+
+Short = NDArray[np.int32]
 
 ROOM = 24  # neighbours of a bead to begin with
 MOST_CELLS = 2.0  # along an axis, over the root of the number of beads
@@ -188,7 +190,7 @@ class PairForces:
         if kernels.moved(x, self.made, 0.25 * self.skin * self.skin):
             self._find(x, pool)
         given = self.grid, self.table, self.beads
-        _each(n, pool, lambda a, b: kernels.put_in_order(x, self.table, a, b))
+        _each(n, pool, partial(kernels.put_in_order, x, self.table))
         _each(n, pool, lambda a, b: kernels.pair_forces(*given, a, b, forces, energies))
 
     def _find(self, x: Array, pool: Executor | None) -> None:
@@ -203,7 +205,7 @@ class PairForces:
             kernels.sort_beads(x, self.grid, self.table)
             kernels.put_in_order(x, self.table, 0, n)
             given = x, self.grid, self.table, self.beads
-            found = _each(n, pool, lambda a, b, g=given: kernels.find_neighbours(*g, a, b))
+            found = _each(n, pool, partial(kernels.find_neighbours, *given))
             most = max(found)
             if most <= self.rows.shape[1]:
                 break
@@ -276,18 +278,18 @@ def _grid(system: System, x: Array, reach: float) -> kernels.Grid:
     return kernels.Grid(edges, inverse, origin, scale, counts)
 
 
-def _excluded(system: System, most: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+def _excluded(system: System, most: int) -> tuple[Short, Short]:
     """Return what `topology.near` does, of all chains and both ways."""
-    firsts, others, at, filled = [np.zeros(1, np.int64)], [], 0, 0
+    firsts, others = [np.zeros(1, np.int64)], []
+    at, filled = 0, 0
     for chain, many in system.kinds:
-        above = sparse.csr_array(
-            (lambda p, j: (np.ones(j.size), j, p))(*topology.near(chain.n, bonds(chain), most)),
-            shape=(chain.n, chain.n),
-        )
-        both = sparse.csr_array(above + above.T)
-        size = both.indices.size
+        first, above = topology.near(chain.n, bonds(chain), most)
+        lower = np.repeat(np.arange(chain.n), np.diff(first))
+        pairs = np.stack([np.append(lower, above), np.append(above, lower)])
+        i, j = pairs[:, np.lexsort(pairs[::-1])]
+        ends = np.cumsum(np.bincount(i, minlength=chain.n))
         shifts = np.arange(many)[:, None]
-        firsts.append((both.indptr[1:] + size * shifts + filled).ravel())
-        others.append((both.indices + chain.n * shifts + at).ravel())
-        filled, at = filled + size * many, at + chain.n * many
+        firsts.append((ends + i.size * shifts + filled).ravel())
+        others.append((j + chain.n * shifts + at).ravel())
+        filled, at = filled + i.size * many, at + chain.n * many
     return np.concatenate(firsts).astype(np.int32), np.concatenate(others).astype(np.int32)

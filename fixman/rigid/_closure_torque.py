@@ -31,7 +31,9 @@ from fixman.rigid.model import SerialChain
 
 def gradient(linkage: Linkage, q: Array, compliance: Array) -> Array:
     """Return ∂ ln det Λ⁻¹ (frames, nv) for ``q (frames, nq)`` and Λ⁻¹ (frames, m, m): O(n m)."""
-    f = _square_roots(compliance)
+    scale = np.sqrt(np.diagonal(compliance, axis1=-2, axis2=-1))
+    L = np.linalg.cholesky(compliance / (scale[:, :, None] * scale[:, None, :]))
+    f = np.linalg.inv(L) / scale[:, None, :]  # (frames, c, m)
     poses = [kinematics.frames(arm, x)[:2] for _, arm, x in closures.chains(linkage, q)]
     axes, points = _ends(linkage, poses, len(q))
     w = _wrenches(linkage, f, axes[:, ::2], points[:, 1::2])
@@ -56,13 +58,6 @@ def gradient(linkage: Linkage, q: Array, compliance: Array) -> Array:
         total = _beyond(_dual(V, felt[c]) + changes[c]) + _dual(before, _beyond(h - felt[c]))
         parts.append(2.0 * _felt(arm, poses[c], total).sum(axis=1))
     return np.concatenate(parts, axis=-1)
-
-
-def _square_roots(compliance: Array) -> Array:
-    """Multipliers f_c (frames, c, m) of which Λ is the sum of squares."""
-    scale = np.sqrt(np.diagonal(compliance, axis1=-2, axis2=-1))
-    L = np.linalg.cholesky(compliance / (scale[:, :, None] * scale[:, None, :]))
-    return np.asarray(np.linalg.inv(L) / scale[:, None, :])
 
 
 def _ends(linkage: Linkage, poses: list[Any], frames: int) -> tuple[Array, Array]:

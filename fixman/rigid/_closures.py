@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import pairwise
 from math import inf
 from typing import Any
 
@@ -88,12 +87,9 @@ def loaded(
     _arrays.require_finite(W, (linkage.n, 6), "wrenches", "body")
     lead = _arrays.common_lead(x.shape[:-1], W.shape[:-2])
     x, v, f = (_arrays.spread(part, lead, part.shape[-1:]) for part in (x, v, f))
-    W = _arrays.spread(W, lead, W.shape[-2:]).reshape(-1, linkage.n, 6)
-    parts = []
-    for first, last in pairwise(linkage._offsets["n"]):
-        own = W[:, first:last].reshape(len(W), 6 * (last - first))
-        parts += [np.broadcast_to(g, (len(W), 3)), own]
-    return x, v, f, np.concatenate(parts, axis=1)
+    W = _arrays.spread(W, lead, W.shape[-2:]).reshape(-1, 6 * linkage.n)
+    starts = 6 * np.repeat(linkage._offsets["n"][:-1], 3)  # where gravity goes
+    return x, v, f, np.insert(W, starts, np.tile(g, len(linkage.chains)), axis=1)
 
 
 # --- answers of the kernels ---------------------------------------------------------------------

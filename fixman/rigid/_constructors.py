@@ -30,7 +30,6 @@ class Constructors:
         """
         lengths = _array(lengths, "lengths", "body", (None,))
         n = lengths.size
-        masses = _array(masses, "masses", "body", (n,))
         about_z = _array(inertias, "inertias", "body", (n,))
         shift = np.zeros((n, 3))
         shift[1:, 0] = lengths[:-1]
@@ -113,10 +112,9 @@ class Constructors:
             if joint not in ("revolute", "prismatic"):
                 known = "only revolute and prismatic joints have Denavit–Hartenberg parameters"
                 raise ValueError(f"joint {i} is {joint}: {known}")
-        a, b = _array(a, "a", "joint", (n,)), _array(b, "b", "joint", (n,))
-        alpha, theta = _array(alpha, "alpha", "joint", (n,)), _array(theta, "theta", "joint", (n,))
-        masses, com = _array(masses, "masses", "body", (n,)), _array(com, "com", "body", (n, 3))
-        principal = np.ndim(inertias) == 2
+        given = {"a": a, "b": b, "alpha": alpha, "theta": theta}
+        a, b, alpha, theta = (_array(x, name, "joint", (n,)) for name, x in given.items())
+        com, principal = _array(com, "com", "body", (n, 3)), np.ndim(inertias) == 2
         tensors = _array(inertias, "inertias", "body", (n, 3) if principal else (n, 3, 3))
         if principal:
             tensors = tensors[:, :, None] * np.eye(3)

@@ -17,8 +17,6 @@ from fixman.kernels.rigid.joints import JOINTS
 from fixman.rigid import model
 from fixman.rigid.model import SerialChain
 
-__all__ = ["DIRECTIONS", "Closure", "End", "Linkage"]
-
 DIRECTIONS = ("x", "y", "z", "rx", "ry", "rz")
 KINDS = {
     "weld": DIRECTIONS,
@@ -98,8 +96,11 @@ class Closure:
             raise ValueError(f"both ends of the closure are body {ends[0].body}: it is one body")
         if isinstance(self.kind, str) and self.kind in KINDS:
             return
-        given = np.atleast_1d(self.kind).tolist()
-        held = tuple(name for name in DIRECTIONS if name in given)
+        given: Any = self.kind
+        if not isinstance(given, (tuple, list)):
+            given = arrays.taken(given, "kind").ravel().tolist()
+        words = [one for one in given if isinstance(one, str)]
+        held = tuple(name for name in DIRECTIONS if name in words)
         if not held or len(held) != len(given):
             raise ValueError(
                 f"kind must be one of {tuple(KINDS)} or a tuple of some of {DIRECTIONS}, each "
@@ -162,11 +163,11 @@ class Linkage:
             )
 
     def __repr__(self) -> str:
-        """``<Linkage: 3 bodies in 2 chains, 1 closure, 2 of 3 rates held>``."""
-        n, chains, closures = self.n, len(self.chains), len(self.closures)
-        text = f"{n} {'body' if n == 1 else 'bodies'} in {chains} chain{'s' * (chains > 1)}"
-        text += f", {closures} closure{'s' * (closures > 1)}, {self.held} of {self.nv} rates held"
-        return f"<Linkage: {text}>"
+        """Chains and closures, in two lines."""
+        chains, closures = len(self.chains), len(self.closures)
+        text = f"{chains} chain{'s' * (chains > 1)}, {closures} closure{'s' * (closures > 1)}"
+        held = f"{self.held} of {self.nv} rates held"
+        return f"<Linkage: {text}, {held}\n {model.contents(*self.chains)}>"
 
     @property
     def n(self) -> int:
@@ -190,13 +191,14 @@ class Linkage:
 
     def split(self, values: Array, size: Literal["n", "nq", "nv"]) -> list[Array]:
         """Return views of each chain's part of the last axis, which has n, nq or nv entries."""
+        arrays.require_one_of(size, "size", self._offsets)
         return [values[..., i:j] for i, j in pairwise(self._offsets[size])]
 
     def _rates_of(self, joints: ArrayLike) -> NDArray[np.bool_]:
-        given = np.atleast_1d(joints) if np.size(joints) else np.empty(0, dtype=int)
+        given = np.atleast_1d(arrays.taken(joints, "fixed"))
         if given.dtype == bool and given.shape == (self.n,):
             given = np.flatnonzero(given)
-        if given.dtype.kind not in "iu" or given.ndim > 1:
+        if given.size and (given.dtype.kind not in "iu" or given.ndim > 1):
             raise TypeError(f"fixed must be numbers of joints or a mask (n,), got {joints!r:.80}")
         wrong = given[(given < 0) | (given >= self.n)]
         if wrong.size:
@@ -269,7 +271,7 @@ class Linkage:
 
     @cached_property
     def _turning(self) -> Any:
-        return np.concatenate([model.turning(arm) for arm in self.chains])
+        return np.concatenate([arm._turning for arm in self.chains])
 
     @cached_property
     def _lengths(self) -> Array:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 from functools import partial
+from importlib import import_module
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -83,11 +85,27 @@ class Trajectory(Series):
             raise TypeError("a SerialChain has no closures: gaps are those of a Linkage")
         return closed.gap(self.system, self.q)
 
+    def to_csv(self, path: str | PathLike[str], **options: Any) -> None:
+        """Write time, coordinates and rates; options as of `fixman.io.bodies.write_csv`."""
+        self._io.write_csv(self.system, path, self.q, self.qd, **{"time": self.time, **options})
+
+    def to_pdb(self, path: str | PathLike[str], **options: Any) -> None:
+        """Write joints for molecular viewers; options as of `fixman.io.bodies.write_pdb`."""
+        self._io.write_pdb(self.system, path, self.q, **options)
+
+    @property
+    def _io(self) -> Any:
+        return import_module("fixman.io.bodies")  # by its name: a room above this one
+
     def __repr__(self) -> str:
-        """``<Trajectory: 101 frames, steps 0 to 1000, dt=0.001>``."""
-        steps = f", steps {self.step[0]} to {self.step[-1]}" if len(self) else ""
+        """Frames, steps and times, and how many coordinates of how many replicas."""
+        steps, many = "", self.replicas
+        if len(self):
+            steps = f", steps {self.step[0]} to {self.step[-1]}"
+            steps += f", times {self.time[0]:g} to {self.time[-1]:g}"
+        of = f"{self.system.nq} coordinates" + (f" of {many} replicas" if many != 1 else "")
         where = "" if self.path is None else f", in {self.path}"
-        return f"<Trajectory: {len(self)} frames{steps}, dt={self.dt}{where}>"
+        return f"<Trajectory: {len(self)} frames{steps}, dt={self.dt}, {of}{where}>"
 
 
 def _energy(system: System, q: Array, qd: Array, gravity: Any) -> Array:

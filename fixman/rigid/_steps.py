@@ -24,7 +24,7 @@ from fixman.kernels.rigid import motion
 from fixman.kernels.rigid import tangent as rigid_tangent
 from fixman.kernels.rigid.articulated_body import DONE
 from fixman.kernels.rigid.kinematics import follow
-from fixman.rigid import _closures, articulated_body, closed, joints, model
+from fixman.rigid import _closures, articulated_body, closed, joints
 from fixman.rigid._linkage import Linkage
 from fixman.rigid.model import SerialChain
 
@@ -46,7 +46,7 @@ def soft(arm: SerialChain, share: float) -> SerialChain:
 
 
 def tables(arm: SerialChain) -> motion.Chain:
-    turning = model.turning(arm).astype(float)
+    turning = arm._turning.astype(float)
     return motion.Chain(arm._kinds, arm._table, arm.armature.copy(), turning, arm._springs)
 
 

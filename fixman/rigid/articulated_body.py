@@ -23,7 +23,7 @@ from numpy import empty, ndarray
 from numpy.typing import ArrayLike
 
 from fixman._common import arrays
-from fixman._common.arrays import Array, Lead
+from fixman._common.arrays import Array
 from fixman.kernels.compiler.lanes import LANES
 from fixman.kernels.rigid import articulated_body as table
 from fixman.kernels.rigid import articulated_states as kernel
@@ -35,6 +35,7 @@ from fixman.rigid.joints import driven
 from fixman.rigid.model import SMALL, SerialChain, workspace
 
 __all__ = ["forward_dynamics", "pivots"]
+__dir__ = __all__.copy  # completion shows public names alone
 
 _FLOAT64 = np.dtype(np.float64)
 DEAR = 15 * 2**20  # bytes of memory for eight states that take the time of one state alone
@@ -92,7 +93,7 @@ def forward_dynamics(
     frame, code = _states(_plan(arm), flat, qdd, workers)
     if code != DONE:
         state.require_finite()
-        raise _failure(code, frame, state.lead)
+        raise model.failure(arm, "accelerations", frame, code, state.lead)
     return state.batch(qdd)
 
 
@@ -111,7 +112,7 @@ def pivots(arm: SerialChain, q: ArrayLike) -> tuple[Array, ...]:
     out = np.empty((*lead, int(starts[-1])))
     frame, code = kernel.pivots(plan.table, q.reshape(-1), starts, out.reshape(-1))
     if code != DONE:
-        raise _failure(code, frame, lead)
+        raise model.failure(arm, "accelerations", frame, code, lead)
     shapes = [(*lead, int(f), int(f)) for f in sizes]
     blocks = zip(starts[:-1], starts[1:], shapes, strict=True)
     return tuple(out[..., a:b].reshape(shape) for a, b, shape in blocks)
@@ -188,19 +189,11 @@ def _one_by_one(
         felt = loads
         if loads.size > 3:
             felt = np.append(loads[:3], loads[3 + k * size : 3 + (k + 1) * size])
-        code = plan.state(
-            plan.table, q[k * nq : (k + 1) * nq], qd[k * nv : (k + 1) * nv],
-            tau[k * nv : (k + 1) * nv], felt, qdd[k * nv : (k + 1) * nv], room,
-        )  # fmt: skip
+        at, to = slice(k * nq, (k + 1) * nq), slice(k * nv, (k + 1) * nv)
+        code = plan.state(plan.table, q[at], qd[to], tau[to], felt, qdd[to], room)
         if code != DONE:
             return k, int(code)
     return 0, DONE
-
-
-def _failure(code: int, frame: int, lead: Lead) -> ValueError:
-    if code >= 0:
-        return model.lost_pivot(code, frame, lead)
-    return arrays.overflow("accelerations", frame, lead)
 
 
 # --- the chain in modified Denavit–Hartenberg frames ---------------------------------------------
@@ -217,11 +210,8 @@ class _Plan:
         f = RATES[arm.kinds]
         rows = np.where(f == 1, table.ROW, table.SEVERAL + table.RATE * f)
         starts = 2 * table.padded(n) + np.concatenate([[0], np.cumsum(rows)])
-        places = np.empty((n + 1, 4), dtype=np.int64)
-        places[:, 0] = np.append(arm.kinds, n)
-        places[:, 1] = arm.position_offsets
-        places[:, 2] = arm.rate_offsets
-        places[:, 3] = starts
+        kinds = np.append(arm.kinds, n)
+        places = np.column_stack([kinds, arm.position_offsets, arm.rate_offsets, starts])
         links, frames = _denavit_hartenberg(arm)
         finite = np.isfinite(links).all(axis=1) & np.isfinite(frames).all(axis=1)
         if not finite.all():
@@ -249,7 +239,7 @@ def _denavit_hartenberg(arm: SerialChain) -> tuple[Array, Array]:
     into = own.swapaxes(1, 2)
     shift = np.zeros((n, 3))  # the user's origin in the kernels' frame
     shift[:, 2] = -lift
-    c = _each(into, arm.centres) + shift
+    c = np.einsum("nij,nj->ni", into, arm.centres) + shift
     inertia = into @ arm.inertias @ own
     inertia += (m * _dot(c, c))[:, None, None] * np.eye(3)
     inertia -= m[:, None, None] * c[:, :, None] * c[:, None, :]
@@ -262,7 +252,8 @@ def _denavit_hartenberg(arm: SerialChain) -> tuple[Array, Array]:
     several = RATES[arm.kinds] > 1
     joint, place = arm.rotations.copy(), arm.translations.copy()  # joint 0 is in the base
     joint[1:] = np.where(several[1:, None, None], into[:-1] @ joint[1:], ends[1:])
-    place[1:] = np.where(several[1:, None], _each(into[:-1], place[1:]) + shift[:-1], 0.0)
+    turned = np.einsum("nij,nj->ni", into[:-1], place[1:])
+    place[1:] = np.where(several[1:, None], turned + shift[:-1], 0.0)
     parts = into, shift, joint, place, arm._table[:, ARMATURE:PITCH]
     return links, np.concatenate([part.reshape(n, -1) for part in parts], axis=1)
 
@@ -339,7 +330,3 @@ def _norm(x: Array) -> Array:
 
 def _dot(x: Array, y: Array) -> Array:
     return np.asarray(np.einsum("ni,ni->n", x, y))
-
-
-def _each(R: Array, x: Array) -> Array:
-    return np.asarray(np.einsum("nij,nj->ni", R, x))

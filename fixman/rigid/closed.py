@@ -32,23 +32,10 @@ from fixman.rigid import _closures as closures
 from fixman.rigid import kinematics, model, partition, statistics
 from fixman.rigid._closure_torque import gradient
 from fixman.rigid._linkage import Closure, End, Linkage
-from fixman.rigid.model import SerialChain
 
-__all__ = [
-    "ClosedMotion",
-    "Closure",
-    "End",
-    "Linkage",
-    "fixman_potential",
-    "fixman_torque",
-    "forward_dynamics",
-    "gap",
-    "integrate",
-    "logdet_hard",
-    "logdet_mass",
-    "project",
-    "thermal_rates",
-]
+__all__ = ["ClosedMotion", "Closure", "End", "Linkage", "fixman_potential", "fixman_torque"]
+__all__ += ["forward_dynamics", "gap", "integrate", "logdet_hard", "logdet_mass", "project"]
+__all__ += ["thermal_rates"]
 
 _FLOAT64 = np.dtype(np.float64)
 ROUNDS = 50  # most rounds of Newton's method, which needs three to six from nearby
@@ -106,7 +93,7 @@ def forward_dynamics(
     q, qd, tau, loads = closures.loaded(linkage, gravity, wrenches, q=q, qd=qd, tau=tau)
     limit = arrays.positive(tolerance, "tolerance")
     state = q, qd, closures.driven(linkage, q, qd, tau)
-    qdd, out = closures.answers(linkage, kernel.MOTION, state, loads, limit)
+    qdd, out = closures.answers(linkage, kernel.MOTION, state, loads, limit)  # θ̈ and f
     return ClosedMotion(qdd, out.reshape(*out.shape[:-1], len(linkage.closures), 6))
 
 
@@ -118,9 +105,8 @@ def _at_once(
     if known is None or type(tolerance) is not float or not 1e-100 <= tolerance <= 1e100:
         return None
     for array, numbers in ((q, linkage.nq), (qd, linkage.nv), (tau, linkage.nv)):
-        if type(array) is not np.ndarray or array.shape != (numbers,):
-            return None
-        if array.dtype is not _FLOAT64 or not array.flags.carray:
+        plain = type(array) is np.ndarray and array.dtype is _FLOAT64 and array.flags.carray
+        if not plain or array.shape != (numbers,):
             return None
     qdd, out = np.empty((1, linkage.nv)), np.empty((1, 6 * len(linkage.closures)))
     given = q, qd, tau, model.falling(gravity), (1.0 / linkage._size, tolerance, kernel.CERTAIN)
@@ -191,7 +177,7 @@ def project(
         far = off > limit
         if not far.any():
             break
-        way = closures.answers(free, kernel.CLOSE_GAP, (q,))[0]
+        way = closures.answers(free, kernel.CLOSE_GAP, (q,))[0]  # −ℳ⁻¹ Aᵀ Λ gap
         way[..., kept] = 0.0
         turn = np.abs(way[..., linkage._turning]).max(-1, initial=0.0)
         step = integrate(linkage, q, way / np.maximum(turn / MOST, 1.0)[..., None])
@@ -210,7 +196,7 @@ def project(
 def closing(linkage: Linkage, q: Array, qd: Array, kept: NDArray[np.bool_] | None = None) -> Array:
     """Subtract ℳ⁻¹ Aᵀ Λ A θ̇, the part of the rates that opens closures; kept ones do not change."""
     for _ in range(2):  # the second time for rounding
-        change = closures.answers(linkage, kernel.CLOSE_RATE, (q, qd))[0]
+        change = closures.answers(linkage, kernel.CLOSE_RATE, (q, qd))[0]  # −ℳ⁻¹ Aᵀ Λ A θ̇
         if kept is not None:
             change[..., kept] = 0.0
         qd = qd + change
@@ -229,11 +215,7 @@ def thermal_rates(
     (q,) = closures.arguments(linkage, q=q)
     scale = np.sqrt(arrays.positive(kT, "kT"))
     noise = scale * arrays.generator(rng).standard_normal((*q.shape[:-1], linkage.nv))
-
-    def smoothed(arm: SerialChain, x: Array, drawn: Array) -> Array:
-        return statistics.smoothed(model.posture(arm, x), drawn)
-
-    parts = closures.each(linkage, smoothed, q, noise)
+    parts = closures.each(linkage, statistics.smoothed, q, noise)
     return closing(linkage, q, np.concatenate(parts, axis=-1))
 
 
@@ -243,7 +225,7 @@ def logdet_mass(linkage: Linkage, q: ArrayLike) -> Array:
     O(n m² + m³) a frame of q (..., nq), whether it closes or not.  Errors as in `forward_dynamics`.
     """
     (q,) = closures.arguments(linkage, q=q)
-    of_rows = closures.logdets(linkage, q, kernel.DETERMINANT_OF_ROWS)
+    of_rows = closures.logdets(linkage, q, kernel.DETERMINANT_OF_ROWS)  # ln det A Aᵀ, 0
     return np.asarray(closures.logdets(linkage, q).sum(-1) - of_rows.sum(-1))[()]
 
 
@@ -279,3 +261,6 @@ def fixman_torque(linkage: Linkage, q: ArrayLike, kT: float = 1.0) -> Array:
     torque = -0.5 * kT * gradient(linkage, q.reshape(-1, linkage.nq), inverse)
     parts = closures.each(linkage, partial(statistics.fixman_torque, kT=kT), q)
     return np.concatenate(parts, axis=-1) + torque.reshape(*q.shape[:-1], linkage.nv)
+
+
+__dir__ = __all__.copy  # completion shows public names alone

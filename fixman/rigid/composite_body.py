@@ -34,6 +34,7 @@ from fixman.rigid.model import Given, SerialChain
 from fixman.rigid.newton_euler import without_bias
 
 __all__ = ["convective_matrix", "forward_dynamics", "inertia_matrix"]
+__dir__ = __all__.copy  # completion shows public names alone
 
 
 def inertia_matrix(arm: SerialChain, q: ArrayLike) -> Array:
@@ -57,7 +58,7 @@ def convective_matrix(
     With ``christoffel`` the matrix of Christoffel symbols, which other programs return: it differs
     from the paper's by a skew matrix that annihilates θ̇.
     """
-    given = model.moving(arm, q, qd)
+    given = model.gate(arm, q, qd)
     more, size = (given.qd, flag(christoffel, "christoffel")), (arm.nv, arm.nv)
     return given.batch(given.answer(convective_frames, "matrix of convective terms", size, *more))
 
@@ -82,34 +83,19 @@ def forward_dynamics(
     matrix = _inertia(given)
     try:
         lower = np.linalg.cholesky(matrix)
-    except np.linalg.LinAlgError:
-        frame, row = _lost_row(matrix)
-        raise model.lost_pivot(_body(arm, row), frame, given.lead) from None
+    except np.linalg.LinAlgError:  # it does not say where
+        lower = matrix.copy()
+        for L in lower:
+            L[:], info = lapack.dpotrf(L, lower=True)
+            if info > 0:
+                L[info - 1, info - 1] = 0.0  # a pivot that is lost
     bad = substitute(lower, matrix, φ)
     if bad >= 0:
         frame, row = divmod(bad, arm.nv)
-        raise model.lost_pivot(_body(arm, row), frame, given.lead)
+        body = int(np.searchsorted(arm.rate_offsets, row, side="right")) - 1
+        raise model.failure(arm, "accelerations", frame, body, given.lead)
     return given.finite(φ, "accelerations")
 
 
 def _inertia(given: Given) -> Array:
     return given.answer(inertia_frames, "inertia matrix", (given.arm.nv, given.arm.nv))
-
-
-def _lost_row(matrices: Array) -> tuple[int, int]:
-    """Frame and row at which Cholesky's factorization breaks down, or is nearest to it.
-
-    SciPy's LAPACK may get through where NumPy's does not.
-    """
-    left = np.empty(matrices.shape[:2])
-    for frame, matrix in enumerate(matrices):
-        factor, info = lapack.dpotrf(matrix)
-        if info > 0:
-            return frame, info - 1
-        left[frame] = np.diag(factor) ** 2 / np.diag(matrix)
-    frame, row = divmod(int(np.argmin(left)), matrices.shape[1])
-    return frame, row
-
-
-def _body(arm: SerialChain, row: int) -> int:
-    return int(np.searchsorted(arm.rate_offsets, row, side="right")) - 1

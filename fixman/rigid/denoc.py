@@ -33,6 +33,7 @@ from fixman.rigid.newton_euler import without_bias
 from fixman.rigid.spatial import joint_axes, propagation, skew
 
 __all__ = ["forward_dynamics", "logdet_mass", "n_d", "n_l", "udut"]
+__dir__ = __all__.copy  # completion shows public names alone
 
 _NOTHING = np.empty((0, 0, 0))
 

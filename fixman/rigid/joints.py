@@ -24,6 +24,7 @@ from fixman.rigid import model
 from fixman.rigid.model import Given, SerialChain
 
 __all__ = ["elastic_energy", "passive_forces"]
+__dir__ = __all__.copy  # completion shows public names alone
 
 
 def passive_forces(arm: SerialChain, q: ArrayLike, qd: ArrayLike) -> Array:
@@ -31,7 +32,7 @@ def passive_forces(arm: SerialChain, q: ArrayLike, qd: ArrayLike) -> Array:
 
     O(n) a frame.  Errors as in `newton_euler.inverse_dynamics`.
     """
-    given = model.moving(arm, q, qd)
+    given = model.gate(arm, q, qd)
     given.require_finite()
     return given.batch(with_passive(given).last)
 

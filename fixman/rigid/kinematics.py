@@ -23,7 +23,7 @@ not unit ones, and bodies that the chain does not have.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, overload
+from typing import Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -36,23 +36,11 @@ from fixman.rigid import model, spatial
 from fixman.rigid.joints import elastic_energy
 from fixman.rigid.model import Given, SerialChain
 
-__all__ = [
-    "acceleration",
-    "centre_of_mass",
-    "difference",
-    "frames",
-    "integrate",
-    "jacobian",
-    "jacobian_transpose",
-    "kinetic_energy",
-    "momentum",
-    "operational_space_compliance",
-    "operational_space_inertia",
-    "position",
-    "potential_energy",
-    "velocity",
-]
+__all__ = ["acceleration", "centre_of_mass", "difference", "frames", "integrate", "jacobian"]
+__all__ += ["jacobian_transpose", "kinetic_energy", "momentum", "operational_space_compliance"]
+__all__ += ["operational_space_inertia", "position", "potential_energy", "velocity"]
 
+__dir__ = __all__.copy  # completion shows public names alone
 LOST = 1e-11  # below this Λ⁻¹, scaled to ones on its diagonal, is singular
 
 
@@ -62,7 +50,7 @@ def frames(arm: SerialChain, q: ArrayLike, qd: ArrayLike | None = None) -> tuple
     A point p of body k is at ``x[k] + R[k] @ p``.  If rates are given also the twists (..., n, 6),
     velocity of the origin before angular velocity.
     """
-    given = model.posture(arm, q) if qd is None else model.moving(arm, q, qd)
+    given = model.posture(arm, q) if qd is None else model.gate(arm, q, qd)
     count, n = given.q.shape[0], arm.n
     R, x = np.empty((count, n, 9)), np.empty((count, n, 3))
     V = None if qd is None else np.empty((count, n, 6))
@@ -75,14 +63,14 @@ def frames(arm: SerialChain, q: ArrayLike, qd: ArrayLike | None = None) -> tuple
 
 def position(arm: SerialChain, q: ArrayLike, body: int, point: ArrayLike = (0, 0, 0)) -> Array:
     """Position of a point of a body, (..., 3)."""
-    return _at_point(model.resting(arm, q), body, point, slice(0, 3))
+    return _at_point(model.gate(arm, q), body, point, slice(0, 3))
 
 
 def velocity(
     arm: SerialChain, q: ArrayLike, qd: ArrayLike, body: int, point: ArrayLike = (0, 0, 0)
 ) -> Array:
     """Twist J θ̇ at a point of a body: its velocity, then ω of the body, (..., 6)."""
-    return _at_point(model.moving(arm, q, qd), body, point, slice(3, 9))
+    return _at_point(model.gate(arm, q, qd), body, point, slice(3, 9))
 
 
 def acceleration(
@@ -146,7 +134,8 @@ def centre_of_mass(
     model.require_arm(arm)
     if not arm.masses.any():
         raise ValueError("the chain has no mass, so no centre of mass: every mass is 0")
-    given, sums = _sums(model.resting(arm, q) if qd is None else model.moving(arm, q, qd))
+    given = model.gate(arm, q) if qd is None else model.gate(arm, q, qd)
+    sums = _sums(given)
     centre = given.batch(sums[:, :3].copy())
     return centre if qd is None else (centre, given.batch(sums[:, 3:6].copy()))
 
@@ -156,7 +145,8 @@ def momentum(
 ) -> Array:
     """Momentum of the chain, then angular momentum about its mass centre or the base, (..., 6)."""
     arrays.require_one_of(about, "about", ("centre", "origin"))
-    given, sums = _sums(model.moving(arm, q, qd))
+    given = model.gate(arm, q, qd)
+    sums = _sums(given)
     with np.errstate(over="ignore", invalid="ignore"):
         p = arm.masses.sum() * sums[:, 3:6]
         spin = sums[:, 6:9] + (np.cross(sums[:, :3], p) if about == "origin" else 0.0)
@@ -165,7 +155,8 @@ def momentum(
 
 def kinetic_energy(arm: SerialChain, q: ArrayLike, qd: ArrayLike) -> Array:
     """½ θ̇ᵀ ℳ θ̇ (...,), summed over bodies and rotors."""
-    given, sums = _sums(model.moving(arm, q, qd))
+    given = model.gate(arm, q, qd)
+    sums = _sums(given)
     with np.errstate(over="ignore"):
         # NumPy would choose the order of a sum by the number of frames.
         rotors = np.add.accumulate(0.5 * given.qd**2 * arm.armature, axis=1)[:, -1]
@@ -179,7 +170,8 @@ def potential_energy(arm: SerialChain, q: ArrayLike, *, gravity: ArrayLike) -> A
     ``gravity (3,)`` is the acceleration of free fall in the base's axes.
     """
     g = model.falling(gravity)
-    given, sums = _sums(model.resting(arm, q))
+    given = model.gate(arm, q)
+    sums = _sums(given)
     with np.errstate(over="ignore", invalid="ignore"):
         weight = arm.masses.sum() * g
         height = weight[0] * sums[:, 0] + weight[1] * sums[:, 1] + weight[2] * sums[:, 2]
@@ -196,7 +188,7 @@ def integrate(arm: SerialChain, q: ArrayLike, qd: ArrayLike, dt: float = 1.0) ->
     Quaternions turn by the rotation vector dt ω, in the axes of the body; a free base follows a
     screw.
     """
-    given = model.moving(arm, q, qd)
+    given = model.gate(arm, q, qd)
     out = np.empty_like(given.q)
     bad = kinematics.integrate_frames(arm._kinds, given.q, given.qd, arrays.number(dt, "dt"), out)
     given.require_answer(bad, "coordinates")
@@ -218,7 +210,7 @@ def difference(arm: SerialChain, q0: ArrayLike, q1: ArrayLike) -> Array:
     if bad >= 0:
         model.refuse_coordinates(arm, q0, lead, "q0")
         model.refuse_coordinates(arm, q1, lead, "q1")
-        raise model.failure(arm, bad, "difference", lead)
+        raise model.failure(arm, "difference", bad // (arm.n + 1), arm.n, lead)
     return out.reshape(*lead, arm.nv)
 
 
@@ -318,11 +310,11 @@ def _seen_from(
 
 
 def _body(arm: SerialChain, body: int) -> int:
-    if isinstance(body, bool) or not isinstance(body, (int, np.integer)):
-        raise TypeError(f"body must be an integer, got {body!r:.80}")
+    if type(body) is not int:  # quicker than what follows
+        body = arrays.whole(body, "body")
     if not 0 <= body < arm.n:
         raise ValueError(f"body must be from 0, next to the base, to {arm.n - 1}; got {body}")
-    return int(body)
+    return body
 
 
 def _marks(
@@ -330,7 +322,7 @@ def _marks(
 ) -> tuple[NDArray[np.int64], Array]:
     """Bodies (m,) and their points (m, 3)."""
     model.require_arm(arm)
-    several: Any = body if np.ndim(body) == 1 else [body]
+    several = np.atleast_1d(arrays.taken(body, "body")).tolist()
     bodies = np.array([_body(arm, one) for one in several], dtype=np.int64)
     if not bodies.size:
         raise ValueError("body must be a body or several, got none")
@@ -352,6 +344,6 @@ def _at_point(given: Given, body: int, point: ArrayLike, columns: slice) -> Arra
     return given.batch(out[:, columns].copy())
 
 
-def _sums(given: Given) -> tuple[Given, Array]:
+def _sums(given: Given) -> Array:
     """Centre, its velocity, angular momentum about it, kinetic energy of each frame, (…, 10)."""
-    return given, given.answer(kinematics.sum_frames, "momentum or energy", (10,), given.qd)
+    return given.answer(kinematics.sum_frames, "momentum or energy", (10,), given.qd)

@@ -34,18 +34,10 @@ from numpy.typing import ArrayLike, NDArray
 from fixman._common import arrays
 from fixman._common.arrays import Array, Lead
 from fixman.errors import FrameError, SingularConstraintError
-from fixman.kernels.rigid.joints import (
-    DIRECTION,
-    JOINTS,
-    NAMES,
-    PITCHED,
-    POSITIONS,
-    RATES,
-    SLIDES,
-    TURNS,
-    Name,
-)
+from fixman.kernels.rigid import joints as types
 from fixman.rigid._constructors import Constructors, named
+
+__all__ = ["SerialChain"]
 
 # Bytes of work arrays.  The first touch of new memory costs more than the work in it, so threads
 # keep arrays between these sizes for their next call.
@@ -100,7 +92,7 @@ class SerialChain(Constructors):
         Advance along the axis for each radian of helical joints; 0 of all others.
     """
 
-    joints: tuple[Name, ...]
+    joints: tuple[types.Name, ...]
     rotations: Array
     translations: Array
     masses: Array
@@ -118,7 +110,7 @@ class SerialChain(Constructors):
         if n < 1:
             raise ValueError("a serial chain needs at least one joint, got none")
         for i, joint in enumerate(joints[1:], 1):
-            if JOINTS[NAMES.index(joint)].first:
+            if types.JOINTS[types.NAMES.index(joint)].first:
                 raise ValueError(
                     f"joint {i} is {joint}: only the first one, a floating base, can be"
                 )
@@ -142,13 +134,22 @@ class SerialChain(Constructors):
         for name in ("armature", "damping", "stiffness"):
             array = self._coerced(name, (self.nv,), "rate", np.zeros(self.nv))
             _require(array >= 0, f"the {name} of rate {{}} must not be negative".format, array)
-        kinds = self.kinds
-        mixed = np.repeat((SLIDES[kinds] > 0) & (TURNS[kinds] > 0), RATES[kinds])
+        mixed = (types.SLIDES[self.kinds] > 0) & (types.TURNS[self.kinds] > 0)
+        mixed = np.repeat(mixed, types.RATES[self.kinds])
         sprung = "the stiffness of rate {} must be 0: its joint turns and slides"
         _require(~mixed | (self.stiffness == 0), sprung.format, self.stiffness)
-        self._coerced("rest", (self.nq,), "coordinate", _neutral(self))
+        neutral = np.zeros(self.nq)
+        neutral[self.position_offsets[1:][types.TURNS[self.kinds] == 3] - 1] = 1.0
+        self._coerced("rest", (self.nq,), "coordinate", neutral)
         refuse_coordinates(self, self.rest[None], (), "rest")
-        self._set_pitch()
+        pitched, given = types.PITCHED[self.kinds], self.pitch
+        if given is None and pitched.any():
+            i = int(np.argmax(pitched))
+            raise ValueError(f"joint {i}, which is {joints[i]}, needs a pitch")
+        pitch = self._coerced("pitch", (n,), "joint", np.zeros(n))
+        if np.ndim(given) == 0 and pitched.any():
+            pitch *= pitched  # one number is that of all joints that have one
+        _require(pitched | (pitch == 0), "joint {} has no pitch, which must be 0".format, pitch)
         for array in self._parts:
             array.flags.writeable = False
 
@@ -167,17 +168,6 @@ class SerialChain(Constructors):
         arrays.require_finite(array, shape, name, what)
         object.__setattr__(self, name, array)
         return array
-
-    def _set_pitch(self) -> None:
-        """Coerce `pitch`; one number is that of all joints that have one."""
-        pitched, given = PITCHED[self.kinds], self.pitch
-        if given is None and pitched.any():
-            i = int(np.argmax(pitched))
-            raise ValueError(f"joint {i}, which is {self.joints[i]}, needs a pitch")
-        pitch = self._coerced("pitch", (self.n,), "joint", np.zeros(self.n))
-        if np.ndim(given) == 0 and pitched.any():
-            pitch *= pitched
-        _require(pitched | (pitch == 0), "joint {} has no pitch, which must be 0".format, pitch)
 
     @staticmethod
     def from_urdf(
@@ -207,12 +197,12 @@ class SerialChain(Constructors):
     @cached_property
     def position_offsets(self) -> Index:
         """Joint i's coordinates are q[offsets[i]:offsets[i + 1]], (n + 1,)."""
-        return _locked(np.concatenate([[0], np.cumsum(POSITIONS[self._kinds])]))
+        return _locked(np.concatenate([[0], np.cumsum(types.POSITIONS[self._kinds])]))
 
     @cached_property
     def rate_offsets(self) -> Index:
         """Joint i's rates are qd[offsets[i]:offsets[i + 1]], (n + 1,)."""
-        return _locked(np.concatenate([[0], np.cumsum(RATES[self._kinds])]))
+        return _locked(np.concatenate([[0], np.cumsum(types.RATES[self._kinds])]))
 
     @property
     def nq(self) -> int:
@@ -233,20 +223,25 @@ class SerialChain(Constructors):
 
     @cached_property
     def _kinds(self) -> Index:
-        return np.array([NAMES.index(joint) for joint in self.joints], dtype=np.int64)
+        return np.array([types.NAMES.index(joint) for joint in self.joints], dtype=np.int64)
 
     @cached_property
     def _table(self) -> Array:
         """Rotation, translation, mass, centre, inertia, armature (6) and pitch, (n, 32)."""
         n = self.n
         rotors = np.zeros((n, 6))
-        rotors[np.arange(6) < RATES[self._kinds, None]] = self.armature
+        rotors[np.arange(6) < types.RATES[self._kinds, None]] = self.armature
         parts = (self.rotations, self.translations, self.masses, self.centres, self.inertias)
         return np.concatenate([p.reshape(n, -1) for p in (*parts, rotors, self.pitch)], axis=1)
 
     @cached_property
     def _springs(self) -> tuple[Array, Array, Array]:
         return self.damping.copy(), self.stiffness.copy(), self.rest.copy()
+
+    @cached_property
+    def _turning(self) -> NDArray[np.bool_]:  # which rates are those of turns
+        rates = np.arange(6) < types.RATES[self._kinds, None]
+        return np.asarray((types.DIRECTION[self._kinds] < 3)[rates])
 
     @cached_property
     def _passive(self) -> bool:
@@ -270,27 +265,33 @@ class SerialChain(Constructors):
         return SerialChain, (self.joints, *self._parts)
 
     def __repr__(self) -> str:
-        """``<SerialChain: 6 bodies, 5 revolute, 1 prismatic, with armature>``."""
-        counts = ", ".join(f"{m} {joint}" for joint, m in Counter(self.joints).items())
-        given = [name for name in ("armature", "damping", "stiffness") if getattr(self, name).any()]
-        more = f", with {' and '.join(given)}" if given else ""
-        return f"<SerialChain: {self.n} {'body' if self.n == 1 else 'bodies'}, {counts}{more}>"
+        """``<SerialChain: 6 bodies, 6 revolute; 6 coordinates, mass 2, with armature>``."""
+        return f"<SerialChain: {contents(self)}>"
 
 
-def _refuse(text: str, place: str) -> None:
-    raise ValueError(f"{place} {text}")
+def contents(*arms: SerialChain) -> str:
+    """Return the bodies, joints, coordinates and mass of chains in words."""
+    n, nq, nv = (sum(getattr(arm, size) for arm in arms) for size in ("n", "nq", "nv"))
+    counts = Counter(joint for arm in arms for joint in arm.joints)
+    words = f"{n} {'body' if n == 1 else 'bodies'}, "
+    words += ", ".join(f"{m} {joint}" for joint, m in counts.items())
+    words += f"; {nq} coordinate{'s' * (nq > 1)}" + (f", {nv} rates" if nv != nq else "")
+    words += f", mass {sum(arm.masses.sum() for arm in arms):g}"
+    fields = ("armature", "damping", "stiffness")
+    given = [name for name in fields if any(getattr(arm, name).any() for arm in arms)]
+    return words + (f", with {' and '.join(given)}" if given else "")
 
 
 def checked_inertias(
     inertias: Array,
     bodies: tuple[Array, Array, Array],
     name: Callable[[int], str],
-    refuse: Callable[[str, str], None] = _refuse,
+    refuse: Callable[[str, str], None] | None = None,
 ) -> Array:
     """Return the inertias (n, 3, 3) of bodies, symmetric and not negative, or name the culprit.
 
     I = tr(S) 1 − S for second moments S ≥ 0.  ``bodies`` are masses, centres and translations of
-    joints, for the scale m ℓ² of rounding.  If ``refuse`` returns, the nearest S is taken.
+    joints, for the scale m ℓ² of rounding.  Where ``refuse`` returns, the nearest S is taken.
     """
     masses, centres, translations = bodies
     ends = np.vstack([translations[1:], np.zeros((1, 3))])
@@ -309,7 +310,10 @@ def checked_inertias(
         why = "none can be negative"
         if least[i] >= -ROUNDED:
             why = "any two must add up to the third or more, as those of all masses do"
-        refuse(f"has the principal moments {a}, {b} and {c}: {why}", name(i))
+        said = f"has the principal moments {a}, {b} and {c}: {why}"
+        if refuse is None:
+            raise ValueError(f"{name(i)} {said}")
+        refuse(said, name(i))
     moments = np.maximum(moments, 0.0)
     S = np.maximum(moments[wrong].sum(1, keepdims=True) / 2 - moments[wrong], 0.0)
     moments[wrong] = S.sum(1, keepdims=True) - S
@@ -323,12 +327,6 @@ def _require(good: NDArray[np.bool_], text: Callable[[int], str], values: Array)
     if not good.all():
         i = int(np.argmin(good))
         raise ValueError(f"{text(i)}; got {values[i].tolist()}")
-
-
-def _neutral(arm: SerialChain) -> Array:
-    q = np.zeros(arm.nq)
-    q[arm.position_offsets[1:][TURNS[arm.kinds] == 3] - 1] = 1.0
-    return q
 
 
 def _locked(array: Index) -> Index:
@@ -398,7 +396,7 @@ class Given(NamedTuple):
         """Raise for a kernel's frame · (n + 1) + body without an answer, which is no −1."""
         if bad >= 0:
             self.require_finite()
-            raise failure(self.arm, bad, what, self.lead)
+            raise failure(self.arm, what, *divmod(bad, self.arm.n + 1), self.lead)
 
     def answer(self, kernel: Any, what: str, size: tuple[int, ...], *more: Any) -> Array:
         """Results (frames, *size) of a kernel of the chain, the coordinates and ``more``."""
@@ -421,19 +419,19 @@ _AT_REST, _NOTHING = np.zeros(3), np.empty((0, 6))
 def gate(
     arm: SerialChain,
     q: ArrayLike,
-    qd: ArrayLike,
-    last: ArrayLike,
+    qd: ArrayLike = _AT_REST,
+    last: ArrayLike = _AT_REST,
     gravity: ArrayLike = _AT_REST,
     wrenches: ArrayLike | None = None,
     *,
     name: str = "tau",
 ) -> Given:
-    """Coerce the arguments that all algorithms share."""
+    """Coerce the arguments that all algorithms share; those that are left out are zero."""
     require_arm(arm)
     nq, nv, n = arm.nq, arm.nv, arm.n
     q = arrays.real(q, (nq,), "q")
-    qd = arrays.real(qd, (nv,), "qd")
-    last = arrays.real(last, (nv,), name)
+    qd = arrays.real(np.zeros(nv) if qd is _AT_REST else qd, (nv,), "qd")
+    last = arrays.real(np.zeros(nv) if last is _AT_REST else last, (nv,), name)
     g = falling(gravity)
     W = _NOTHING if wrenches is None else arrays.real(wrenches, (n, 6), "wrenches")
     lead: Lead = ()
@@ -448,23 +446,11 @@ def gate(
 
 
 def posture(arm: SerialChain, q: ArrayLike) -> Given:
-    """Coerce coordinates alone."""
+    """Coerce coordinates alone, without rates."""
     require_arm(arm)
     q = arrays.real(q, (arm.nq,), "q")
     rows = q.reshape(-1, arm.nq)
     return Given(arm, rows, _NOTHING, _NOTHING, _AT_REST, _NOTHING, q.shape[:-1], "")
-
-
-def moving(arm: SerialChain, q: ArrayLike, qd: ArrayLike) -> Given:
-    """Coerce coordinates and rates; accelerations are zero."""
-    require_arm(arm)
-    return gate(arm, q, qd, np.zeros(arm.nv))
-
-
-def resting(arm: SerialChain, q: ArrayLike) -> Given:
-    """Coerce coordinates; rates and accelerations are zero."""
-    require_arm(arm)
-    return moving(arm, q, np.zeros(arm.nv))
 
 
 def configuration(arm: SerialChain, q: ArrayLike) -> Array:
@@ -474,11 +460,6 @@ def configuration(arm: SerialChain, q: ArrayLike) -> Array:
         raise ValueError(f"q must be one configuration here, ({arm.nq},), got {np.shape(q)}")
     given.require_finite()
     return given.q.reshape(-1)
-
-
-def turning(arm: SerialChain) -> NDArray[np.bool_]:
-    """Which rates (nv,) are those of turns."""
-    return np.concatenate([DIRECTION[kind, : RATES[kind]] < 3 for kind in arm.kinds])
 
 
 def vector(value: ArrayLike, name: str) -> Array:
@@ -504,10 +485,29 @@ def falling(gravity: ArrayLike) -> Array:
     return vector(gravity, "gravity")
 
 
+def paced(dt: float, steps: int, every: int) -> tuple[float, int, int]:
+    """Length of a step, number of steps, and steps from frame to frame."""
+    dt, steps = arrays.positive(dt, "dt"), arrays.positive_int(steps, "steps")
+    every = arrays.positive_int(every, "every")
+    if steps % every:
+        raise ValueError(f"every must divide steps, got every={every} and steps={steps}")
+    return dt, steps, every
+
+
+def forces_of(value: ArrayLike, name: str, lead: Lead, nv: int) -> Array:
+    """Coerce what a callable returns, of all replicas or the same for each; (replicas, nv)."""
+    forces = arrays.real(value, (nv,), name)
+    if forces.shape not in ((*lead, nv), (nv,)):
+        raise ValueError(f"{name} must have shape {(*lead, nv)}, got {forces.shape}")
+    if not np.isfinite(forces).all():
+        raise ValueError(f"{name} must be finite, got NaN or infinity")
+    return arrays.spread(forces, lead, (nv,)).reshape(-1, nv)
+
+
 def refuse_coordinates(arm: SerialChain, q: Array, lead: Lead, name: str = "q") -> None:
     """Raise for coordinates (frames, nq) that are not finite, or no unit quaternions."""
     arrays.require_finite(q.reshape(*lead, arm.nq), (arm.nq,), name, "coordinate")
-    for i in np.flatnonzero(TURNS[arm.kinds] == 3):
+    for i in np.flatnonzero(types.TURNS[arm.kinds] == 3):
         end = arm.position_offsets[i + 1]
         norm = np.hypot.reduce(q[:, end - 4 : end], axis=1)
         with np.errstate(over="ignore"):
@@ -522,14 +522,10 @@ def refuse_coordinates(arm: SerialChain, q: Array, lead: Lead, name: str = "q") 
             )
 
 
-def failure(arm: SerialChain, bad: int, what: str, lead: Lead) -> ValueError:
-    """Return the error for a kernel's frame · (n + 1) + body, the body n for overflow."""
-    frame, body = divmod(bad, arm.n + 1)
-    return lost_pivot(body, frame, lead) if body < arm.n else arrays.overflow(what, frame, lead)
-
-
-def lost_pivot(body: int, frame: int, lead: Lead) -> SingularConstraintError:
-    """Return the error for a joint that moves no inertia, up to rounding."""
+def failure(arm: SerialChain, what: str, frame: int, body: int, lead: Lead) -> FrameError:
+    """Return the error for a joint that moves no inertia, or for overflow without such a body."""
+    if not 0 <= body < arm.n:
+        return arrays.overflow(what, frame, lead)
     return SingularConstraintError(
         f"the inertia that joint {body} moves",
         f" is zero or lost to rounding: body {body} and those after it have no mass, or no inertia "

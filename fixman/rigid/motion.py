@@ -33,25 +33,17 @@ from fixman.errors import ConstraintSolveError, FrameError, SingularConstraintEr
 from fixman.kernels.rigid import motion as kernel
 from fixman.kernels.rigid.articulated_body import DONE, NOT_USABLE
 from fixman.kernels.rigid.joints import TURNS
-from fixman.rigid import (
-    _closures,
-    _recording,
-    _steps,
-    articulated_body,
-    closed,
-    kinematics,
-    model,
-    statistics,
-)
+from fixman.rigid import _closures, _recording, _steps, articulated_body, closed, kinematics, model
 from fixman.rigid._linkage import Linkage
-from fixman.rigid._recording import Trajectory, maker
+from fixman.rigid._recording import Trajectory
+from fixman.rigid._recording import maker as maker
 from fixman.rigid._steps import Torque
 from fixman.rigid.model import SerialChain
 from fixman.runs import loop
 from fixman.runs.runfile import Writer, explained
 from fixman.runs.series import Arrays
 
-__all__ = ["Trajectory", "again", "go_on", "maker", "simulate"]
+__all__ = ["Trajectory", "simulate"]
 
 SCHEMES = ("midpoint", "euler")
 BLOCK = 400_000  # links times rounds between two looks at the keyboard: some 50 ms
@@ -166,10 +158,9 @@ def again(target: Writer, tau: Any) -> _Given:
     with explained(target.path):
         q, qd, tau, wrenches = state["q"], state["qd"], state.get("tau", tau), state.get("wrenches")
         given = _sound(target.run().system, q, qd, tau, wrenches, about.copy())
-        forces = about.get("forces", state.keys() & {"tau", "wrenches"})
         floats = sorted(name for name, array in state.items() if array.dtype == np.float64)
         found = floats, len(given.q), given.lead, qd.shape[:-1]
-        due = sorted(["q", "qd", *forces]), about["replicas"], q.shape[:-1], q.shape[:-1]
+        due = sorted(["q", "qd", *about["forces"]]), about["replicas"], q.shape[:-1], q.shape[:-1]
         if found != due:
             raise ValueError(f"step {target.step} has {found}, expected {due!r:.200}")
     return given
@@ -181,7 +172,7 @@ def _sound(system: Any, q: Any, qd: Any, tau: Any, wrenches: Any, about: dict[st
     given = _start(system, q, qd, tau, gravity, wrenches)
     _require_near(system, given.q, given.lead)
     scheme, first = about["stepper"]["name"], arrays.whole(about["first"], "first", 0)
-    dt, steps, every = statistics.paced(about["stepper"]["dt"], about["steps"], about["every"])
+    dt, steps, every = model.paced(about["stepper"]["dt"], about["steps"], about["every"])
     arrays.require_one_of(scheme, "scheme", SCHEMES)
     about |= {"stepper": {"name": scheme, "dt": dt}, "gravity": gravity}
     about |= {"steps": steps, "every": every, "first": first}
@@ -285,9 +276,7 @@ class _Motion:
 
     def slow(self, replica: int, states: tuple[Array, Array]) -> bool:
         """Whether no joint turns far in a step at the rates of its start."""
-        system = self.given.system
-        turns = model.turning(system) if isinstance(system, SerialChain) else system._turning
-        rates = states[1][replica, turns]
+        rates = states[1][replica, self.given.system._turning]
         return bool(self.dt * np.abs(rates).max(initial=0.0) < SLOWLY)
 
     def singular(
@@ -332,7 +321,7 @@ class _Motion:
             return self.given.tau
         lead, nv = self.given.lead, self.given.system.nv
         seen = [part.copy().reshape(*lead, part.shape[-1]) for part in states]
-        return statistics.forces_of(self.tau(time, *seen), "tau(t, q, qd)", lead, nv)
+        return model.forces_of(self.tau(time, *seen), "tau(t, q, qd)", lead, nv)
 
 
 class _Given(NamedTuple):
@@ -385,3 +374,6 @@ def _require_near(system: SerialChain | Linkage, q: Array, lead: Lead) -> None:
             f": an angle beyond {FARTHEST:g} radians, in whose rounding steps are lost",
             frame=arrays.frame_index(frame, lead),
         )
+
+
+__dir__ = __all__.copy  # completion shows public names alone

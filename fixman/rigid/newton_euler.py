@@ -25,6 +25,7 @@ from fixman.rigid.joints import with_passive
 from fixman.rigid.model import Given, SerialChain, gate
 
 __all__ = ["inverse_dynamics", "joint_wrenches"]
+__dir__ = __all__.copy  # completion shows public names alone
 
 
 def inverse_dynamics(

@@ -46,6 +46,7 @@ from fixman.rigid.newton_euler import without_bias, wrenches_of
 from fixman.rigid.spatial import propagation
 
 __all__ = ["forward_dynamics", "hard_block", "joint_wrenches", "logdet_hard", "logdet_mass"]
+__dir__ = __all__.copy  # completion shows public names alone
 
 
 def forward_dynamics(
@@ -161,9 +162,9 @@ def _solved(given: Given, joints: bool = False) -> Array:
     arm, blocks = given.arm, _tables(given.arm).blocks
     out = np.empty((given.q.shape[0], arm.nv + (6 * arm.n if joints else 0)))
     states = (a.reshape(-1) for a in (given.q, given.qd, given.last))
-    W, room = given.W.reshape(-1) if given.W.size else None, workspace(partition.WORK * arm.n)
-    flat = out.reshape(-1)
-    bad = partition.motion_frames(blocks, *states, given.g, W, flat, joints, room)
+    loads = given.g, given.W.reshape(-1) if given.W.size else None
+    room = workspace(partition.WORK * arm.n)
+    bad = partition.motion_frames(blocks, *states, *loads, out.reshape(-1), joints, room)
     if bad >= 0:
         raise _failure(given, bad)
     return out
@@ -200,8 +201,7 @@ def _refine(given: Given, answer: Array) -> None:
 
 
 def _alone(given: Given, tau: Array) -> Array:
-    rest = np.zeros_like(tau)
-    return _solved(given._replace(qd=rest, last=tau, g=np.zeros(3), W=given.W[:0]))
+    return _solved(given._replace(qd=np.zeros_like(tau), last=tau, g=np.zeros(3), W=given.W[:0]))
 
 
 def _failure(given: Given, bad: int) -> ValueError:
@@ -268,7 +268,11 @@ def _built(arm: SerialChain) -> _Tables:
         raise arrays.overflow("mobilities of the bodies", 0, ())
     rotors = arm.armature[arm.armature > 0]
     log_masses = 3 * np.log(arm.masses).sum() + np.log(moments).sum() + np.log(rotors).sum()
-    return _Tables(table, float(log_masses), _is_uneven(arm, moments))
+    # Accelerations can be small differences of much larger ones.
+    m, tilt = arm.masses, np.abs(arm.rotations[1:, [0, 1, 2, 2], [2, 2, 0, 1]])
+    uneven = m.min() < 1e-4 * m.max() or moments.min() < 1e-6 * moments.max()
+    parallel = not arm.kinds.any() and (tilt <= np.finfo(float).eps).all()
+    return _Tables(table, float(log_masses), bool(uneven or parallel))
 
 
 def _pitched(arm: SerialChain) -> Array:
@@ -290,14 +294,6 @@ def _rows(arm: SerialChain) -> Array:
         light[i, held[i] : turned] = 1 / J[J > 0]
         held[i] = turned
     return np.column_stack([rows, held, light])
-
-
-def _is_uneven(arm: SerialChain, moments: Array) -> bool:
-    """Whether accelerations can be small differences of much larger ones."""
-    if arm.masses.min() < 1e-4 * arm.masses.max() or moments.min() < 1e-6 * moments.max():
-        return True
-    tilt = np.abs(arm.rotations[1:, [0, 1, 2, 2], [2, 2, 0, 1]])
-    return not arm.kinds.any() and bool((tilt <= np.finfo(float).eps).all())
 
 
 def _unsuited(body: int, reason: str, frame: Frame = None) -> SingularConstraintError:

@@ -39,6 +39,7 @@ from fixman.rigid.model import SerialChain
 from fixman.rigid.newton_euler import without_bias
 
 __all__ = ["Operators", "forward_dynamics", "operators"]
+__dir__ = __all__.copy  # completion shows public names alone
 
 
 def forward_dynamics(

@@ -32,8 +32,8 @@ from fixman.rigid import articulated_body, kinematics, model, partition
 from fixman.rigid.model import SerialChain
 
 __all__ = ["fixman_potential", "fixman_torque", "langevin", "thermal_rates"]
+__dir__ = __all__.copy  # completion shows public names alone
 
-ENSEMBLES = ("rigid", "stiff")
 EXACT = 1e-6  # largest error of motion relative to the speed, in each part of a step
 DEEPEST = 10  # times that a step is halved
 TINY = np.finfo(np.float64).tiny
@@ -54,14 +54,13 @@ def thermal_rates(
     SingularConstraintError
         If the inertia that some joint moves is zero or lost to rounding, naming the body.
     """
-    given = model.posture(arm, q)
-    scale = math.sqrt(arrays.positive(kT, "kT"))
-    return smoothed(given, scale * arrays.generator(rng).standard_normal((*given.lead, arm.nv)))
+    lead, scale = model.posture(arm, q).lead, math.sqrt(arrays.positive(kT, "kT"))
+    return smoothed(arm, q, scale * arrays.generator(rng).standard_normal((*lead, arm.nv)))
 
 
-def smoothed(given: model.Given, noise: Array) -> Array:
+def smoothed(arm: SerialChain, q: ArrayLike, noise: Array) -> Array:
     """Turn white noise into rates (..., nv) of covariance ℳ⁻¹."""
-    arm, out = given.arm, np.ascontiguousarray(noise).reshape(-1, given.arm.nv)
+    given, out = model.posture(arm, q), np.ascontiguousarray(noise).reshape(-1, arm.nv)
     bad = innovations.thermal_frames(arm._kinds, arm._table, given.q, out)
     given.require_answer(bad, "rates")
     return given.batch(out)
@@ -143,13 +142,20 @@ def langevin(
         If a thousandth of dt is too long for the motion, or ``torque`` is not continuous, naming
         step and replica.
     """
-    dt, steps, every = paced(dt, steps, every)
+    dt, steps, every = model.paced(dt, steps, every)
     kT, rng = arrays.positive(kT, "kT"), arrays.generator(rng)
-    arrays.require_one_of(ensemble, "ensemble", ENSEMBLES)
+    arrays.require_one_of(ensemble, "ensemble", ("rigid", "stiff"))
     decay = arrays.number(friction, "friction") * dt
     if decay < 0.0:
         raise ValueError(f"friction must not be negative, got {friction}")
-    states, lead = _start(arm, q, qd, kT, rng)
+    given = model.gate(arm, q, thermal_rates(arm, q, kT, rng) if qd is None else qd)
+    given.require_finite()
+    if arm.damping.any():
+        raise ValueError(
+            "the dampers of the joints would cool the chain, for no noise comes with them: "
+            "friction= is the heat bath, and dataclasses.replace(arm, damping=0) the chain for it"
+        )
+    states, lead = (given.q.copy(), given.qd.copy()), given.lead
     if torque is not None and not callable(torque):
         raise TypeError(f"torque must be a function of q, got {type(torque).__name__}")
     g, stiff = model.falling(gravity), ensemble == "stiff"
@@ -166,15 +172,6 @@ def langevin(
         if step % every == 0:
             found[0][step // every - 1], found[1][step // every - 1] = states
     return found[0].reshape(frames, *lead, arm.nq), found[1].reshape(frames, *lead, arm.nv)
-
-
-def paced(dt: float, steps: int, every: int) -> tuple[float, int, int]:
-    """Length of a step, number of steps, and steps from frame to frame."""
-    dt, steps = arrays.positive(dt, "dt"), arrays.positive_int(steps, "steps")
-    every = arrays.positive_int(every, "every")
-    if steps % every:
-        raise ValueError(f"every must divide steps, got every={every} and steps={steps}")
-    return dt, steps, every
 
 
 @dataclass
@@ -201,7 +198,7 @@ class _Motion:
         seen = self.seen.reshape(*self.lead, -1).view()
         seen.flags.writeable = False
         try:
-            asked = forces_of(self.torque(seen), "torque(q)", self.lead, nv)
+            asked = model.forces_of(self.torque(seen), "torque(q)", self.lead, nv)
         except FrameError as error:
             self.own = error
             raise
@@ -254,14 +251,10 @@ class _Motion:
             way = dt * weights @ slopes[: len(weights)]
             return way[: q.size].reshape(q.shape), way[q.size :].reshape(qd.shape)
 
-        q1, qd1 = q, qd
         for stage in range(stages + 1):
-            if stage > 0:
-                weights = DOP853.A[stage, :stage] if stage < stages else DOP853.B
-                dq, dv = moved(weights)
-                q1, qd1 = q + dq, qd + dv
-            for part, to in zip(self.slopes(q1, qd1, which), (0, q.size), strict=True):
-                slopes[stage, to : to + part.size] = part.ravel()
+            dq, dv = moved(DOP853.A[stage, :stage] if stage < stages else DOP853.B)
+            q1, qd1 = q + dq, qd + dv
+            slopes[stage] = np.concatenate([x.ravel() for x in self.slopes(q1, qd1, which)])
         q1 = _normalized(arm, q1)
         errors = [moved(weights) for weights in (DOP853.E5, DOP853.E3)]
         ends = np.stack([_normalized(arm, q1 + dq) for dq, _ in errors])
@@ -278,29 +271,3 @@ def _normalized(arm: SerialChain, q: Array) -> Array:
     q = q.copy()
     q[:, at] /= np.linalg.norm(q[:, at], axis=-1, keepdims=True)
     return q
-
-
-def _start(
-    arm: SerialChain, q: ArrayLike, qd: ArrayLike | None, kT: float, rng: np.random.Generator
-) -> tuple[tuple[Array, Array], Lead]:
-    """Coordinates and rates of all replicas, drawn if there are none; and batch axes."""
-    model.require_arm(arm)
-    rates = thermal_rates(arm, q, kT, rng) if qd is None else qd
-    given = model.gate(arm, q, rates, np.zeros(arm.nv))
-    given.require_finite()
-    if arm.damping.any():
-        raise ValueError(
-            "the dampers of the joints would cool the chain, for no noise comes with them: "
-            "friction= is the heat bath, and dataclasses.replace(arm, damping=0) the chain for it"
-        )
-    return (given.q.copy(), given.qd.copy()), given.lead
-
-
-def forces_of(value: ArrayLike, name: str, lead: Lead, nv: int) -> Array:
-    """Coerce what a callable returns, of all replicas or the same for each; (replicas, nv)."""
-    forces = arrays.real(value, (nv,), name)
-    if forces.shape not in ((*lead, nv), (nv,)):
-        raise ValueError(f"{name} must have shape {(*lead, nv)}, got {forces.shape}")
-    if not np.isfinite(forces).all():
-        raise ValueError(f"{name} must be finite, got NaN or infinity")
-    return arrays.spread(forces, lead, (nv,)).reshape(-1, nv)

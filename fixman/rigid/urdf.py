@@ -8,6 +8,7 @@ them.  Three tables have the names of the format: `READ`, `NOTED` and `PASSED` o
 from __future__ import annotations
 
 import difflib
+import html
 import math
 import warnings
 import xml.etree.ElementTree as ET
@@ -24,10 +25,11 @@ from fixman._common import arrays
 from fixman._common.arrays import Array
 from fixman.kernels.rigid.joints import JOINTS, RATES, JointType
 from fixman.rigid._constructors import turns
-from fixman.rigid.model import SerialChain, checked_inertias
+from fixman.rigid.model import SerialChain, checked_inertias, contents
 from fixman.rigid.spatial import skew
 
 __all__ = ["Place", "Robot", "read"]
+__dir__ = __all__.copy  # completion shows public names alone
 
 KINDS: dict[str, JointType] = {name: joint for joint in JOINTS for name in joint.urdf}
 TYPES = ("fixed", *KINDS)
@@ -56,18 +58,16 @@ NOTED: dict[str, tuple[str, ...]] = {
     "joint": ("limit", "safety_controller"),
     "dynamics": ("@friction", "@spring_stiffness", "@spring_reference"),
 }
-PASSED: dict[str, tuple[str, ...]] = {
-    "robot": (
-        "@name", "@version", "material", "gazebo", "transmission", "ros2_control", "sensor",
-        "mujoco",
-    ),
-    "link": (
-        "@type", "visual", "collision", "contact", "self_collision_checking", "collision_checking",
-    ),
-    "inertia": ("@iyx", "@izx", "@izy"),
-    "joint": ("calibration", "@dont_collapse"),
-    "mimic": ("@multiplier", "@offset"),
-}  # fmt: skip
+PASSED: dict[str, list[str]] = {
+    tag: names.split()
+    for tag, names in {
+        "robot": "@name @version material gazebo transmission ros2_control sensor mujoco",
+        "link": "@type visual collision contact self_collision_checking collision_checking",
+        "inertia": "@iyx @izx @izy",
+        "joint": "calibration @dont_collapse",
+        "mimic": "@multiplier @offset",
+    }.items()
+}
 
 
 class Place(NamedTuple):
@@ -86,6 +86,19 @@ class Robot(NamedTuple):
     body_names: tuple[str, ...]  # the link that each joint moves
     places: dict[str, Place]  # of every link, those lumped into another's body and the base too
     notes: tuple[str, ...]  # sentences about content that is not in the chain
+
+    def __repr__(self) -> str:
+        """Chain, names of joints and number of notes, in three lines."""
+        names = arrays.listed(self.joint_names, 8)
+        return f"<Robot: {contents(self.chain)}\n joints: {names}\n notes: {len(self.notes)}>"
+
+    def _repr_html_(self) -> str:
+        """Table of the joints."""
+        kinds, masses = self.chain.joints, map("{:g}".format, self.chain.masses)
+        columns = map(str, range(self.chain.n)), self.joint_names, kinds, self.body_names, masses
+        rows = [("body", "joint", "kind", "link", "mass"), *zip(*columns, strict=True)]
+        cells = ("".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in rows)
+        return f"<table>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
 
 
 def read(
@@ -165,13 +178,11 @@ def _outwards(links: Mapping[str, object], joints: Sequence[FileJoint]) -> list[
     order = list(below.get(roots[0], [])) if roots else []
     for joint in order:  # which grows
         order += below.get(joint.child, [])
-    if len(order) < len(joints):
-        reached = {joint.child for joint in order}
-        stray = next(joint for joint in joints if joint.child not in reached)
-        raise ValueError(
-            f"link {stray.child!r}, the child of joint {stray.name!r}, is its own ancestor, or "
-            "below one that is: joints must be a tree"
-        )
+    reached = {joint.child for joint in order}
+    for joint in joints:
+        if joint.child not in reached:
+            stray = f"link {joint.child!r}, the child of joint {joint.name!r},"
+            raise ValueError(f"{stray} is its own ancestor, or below one: joints must be a tree")
     return order
 
 
@@ -222,7 +233,7 @@ def _assembled(
             raise ValueError(f"the place of joint {joint.name!r} overflows")
         if joint.child in path:
             _require_known(joint, moving, notes)
-            C = _frame(joint.axis) if has_axis(joint.kind) else np.eye(3)
+            C = _frame(joint.axis) if joint.axis.any() else np.eye(3)
             frames.append((R @ C, p))
             moving.append(joint)
             body, R, p = body + 1, C.T, np.zeros(3)
@@ -259,6 +270,7 @@ def _frame(axis: Array) -> Array:
     return np.column_stack([x, np.cross(axis, x), axis])
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def _lumped(
     links: Mapping[str, LinkInertia | None],
     places: Mapping[str, Place],
@@ -268,21 +280,20 @@ def _lumped(
 ) -> tuple[Array, Array, Array]:
     n, held = len(moving), []
     for link, part in links.items():
-        if part is not None and places[link].body >= 0:
-            held.append((part, *places[link]))
+        body, R, p = places[link]
+        if part is not None and body >= 0:
+            held.append((part, body, R, p + R @ part.centre))
         elif part is not None and part.mass > 0:  # on the base
             notes.note("has mass and stands still: free_base=True lets it move", f"link {link!r}")
     masses, centres, inertias = np.zeros(n), np.zeros((n, 3)), np.zeros((n, 3, 3))
-    with np.errstate(over="ignore", invalid="ignore"):
-        for part, body, *_ in held:
-            masses[body] += part.mass
-        held = [(part, body, R, p + R @ part.centre) for part, body, R, p in held]
-        for part, body, _, c in held:
-            centres[body] += part.mass / masses[body] * c if part.mass else 0.0
-        for part, body, R, c in held:
-            d = c - centres[body]
-            inertias[body] += R @ part.inertia @ R.T
-            inertias[body] += part.mass * (d @ d * np.eye(3) - np.outer(d, d))
+    for part, body, *_ in held:
+        masses[body] += part.mass
+    for part, body, _, c in held:
+        centres[body] += part.mass / masses[body] * c if part.mass else 0.0
+    for part, body, R, c in held:
+        d = c - centres[body]
+        inertias[body] += R @ part.inertia @ R.T
+        inertias[body] += part.mass * (d @ d * np.eye(3) - np.outer(d, d))
 
     def name(body: int) -> str:
         return f"link {moving[body].child!r}, which joint {moving[body].name!r} moves,"
@@ -315,7 +326,7 @@ class FileJoint(NamedTuple):
     child: str
     rotation: Array
     translation: Array
-    axis: Array
+    axis: Array  # a unit one, or zeros
     mimics: str | None = None
     damping: float = 0.0
 
@@ -480,18 +491,14 @@ def _inertia(link: dict[str, Any], where: str, notes: Notes) -> LinkInertia | No
     return LinkInertia(mass, centre, inertia)
 
 
-def has_axis(kind: str) -> bool:
-    """Whether joints of a type turn about or slide along an axis of the file, or across it."""
-    return kind in KINDS and KINDS[kind].turns != "xyz"
-
-
 def _joint(joint: dict[str, Any], where: str) -> FileJoint:
     kind = joint["type"]
     if kind not in TYPES:
         raise ValueError(f"{where} is {kind!r:.80}: no such type is known, of {listed(TYPES)}")
     axis = joint.get("axis", {"xyz": np.array([1.0, 0.0, 0.0])})["xyz"]
-    size = math.hypot(*axis)
-    if has_axis(kind) and not 1e-100 < size < 1e100:
+    if kind not in KINDS or KINDS[kind].turns == "xyz":  # the axis has no part in the motion
+        axis = np.zeros(3)
+    elif not 1e-100 < math.hypot(*axis) < 1e100:
         raise ValueError(f"the axis of {where} is {axis.tolist()}: it has no direction")
     damping = joint.get("dynamics", {}).get("damping", 0.0)
     if damping < 0 or (damping > 0 and kind == "floating"):
@@ -499,5 +506,5 @@ def _joint(joint: dict[str, Any], where: str) -> FileJoint:
         raise ValueError(f"the damping of {where} is {damping}: {rule}")
     ends = joint["parent"]["link"], joint["child"]["link"]
     mimics = joint.get("mimic", {}).get("joint")
-    unit = axis / (size or 1.0)
+    unit = axis / (math.hypot(*axis) or 1.0)
     return FileJoint(joint["name"], kind, *ends, *_origin(joint, where), unit, mimics, damping)

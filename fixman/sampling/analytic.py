@@ -501,3 +501,6 @@ def _number(array: Any) -> Array:
 def _require(dim: Any = 3, base: Any = "free", ensemble: Any = "rigid") -> None:
     arrays.require_space(dim, base)
     arrays.require_one_of(ensemble, "ensemble", ("rigid", "stiff"))
+
+
+__dir__ = __all__.copy  # completion shows public names alone

@@ -1,4 +1,4 @@
-"""Observables of chains: sizes, angles, stiffness, scattering, temperature; and errors.
+"""Observables of chains: sizes, angles, stiffness, scattering, motion, temperature; and errors.
 
 Functions of configurations take a chain and x (..., n, dim), or velocities, and keep the leading
 axes.  In series (frames, ...) axis 0 is time in equal steps, the others are independent copies.
@@ -6,10 +6,11 @@ axes.  In series (frames, ...) axis 0 is time in equal steps, the others are ind
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.fft import dct
 
 from fixman._common import arrays, statistics
 from fixman._common.arrays import Array
@@ -17,35 +18,38 @@ from fixman.chains.chain import Chain, require_chain
 from fixman.errors import FrameError
 from fixman.kernels.chain.rows import ANGLE, KINDS, TORSION
 from fixman.potentials.binding import bead_rows, bind, named_terms
+from fixman.simulation import lags
+from fixman.simulation.lags import CHUNK, Autocorrelation, Lagged, Mean, autocorrelation
 
 __all__ = [
+    "Autocorrelation",
     "Histogram",
+    "Lagged",
     "Mean",
     "Persistence",
     "angles",
+    "autocorrelation",
     "correlation_time",
     "degrees_of_freedom",
     "end_to_end",
     "gyration_tensor",
     "histogram",
     "kinetic_energy",
+    "mean_square_displacement",
+    "mean_square_internal_distances",
     "mean_with_error",
     "persistence_length",
     "potential_energy",
+    "radial_density",
     "radius_of_gyration",
+    "rouse_modes",
     "structure_factor",
     "temperature",
     "torsions",
 ]
+__dir__ = __all__.copy  # completion shows public names alone
 
-CHUNK = 1 << 21  # numbers held at a time
-
-
-class Mean(NamedTuple):
-    """A mean and its standard error."""
-
-    value: float
-    error: float
+Moving = Literal["beads", "relative", "centre"]
 
 
 class Histogram(NamedTuple):
@@ -84,8 +88,8 @@ def end_to_end(chain: Chain, x: ArrayLike) -> Array:
 def gyration_tensor(chain: Chain, x: ArrayLike) -> Array:
     """Σ_k m_k (x_k − X)(x_k − X)ᵀ / Σ_k m_k about the centre of mass X, (..., dim, dim)."""
     x = _configurations(chain, x)
+    away = x - _centre(chain, x)
     weights = (chain.masses / chain.masses.sum())[:, None]
-    away = x - (weights * x).sum(axis=-2, keepdims=True)
     return np.asarray(np.einsum("...ka,...kb->...ab", weights * away, away))
 
 
@@ -93,6 +97,43 @@ def radius_of_gyration(chain: Chain, x: ArrayLike) -> Array:
     """Root of the mass-weighted mean square distance from the centre of mass, (...)."""
     square = np.trace(gyration_tensor(chain, x), axis1=-2, axis2=-1)
     return np.asarray(np.sqrt(square))[()]
+
+
+def mean_square_internal_distances(chain: Chain, x: ArrayLike) -> Array:
+    """⟨R²(s)⟩ = mean of |x_{k+s} − x_k|² over the beads k of a linear chain, (..., s).
+
+    s is the distance along the chain in bonds, from 0 on; on a fixed base the base point counts as
+    a bead.  O(n ln n) a frame.
+    """
+    x = _with_base(chain, _configurations(chain, x), "a distance along it")
+    frames = x.reshape(-1, *x.shape[-2:])
+    blocks = np.array_split(frames, max(1, frames.size // CHUNK))
+    sums = np.concatenate([lags.square_steps(block) for block in blocks])
+    return np.asarray(sums.reshape(x.shape[:-1]) / np.arange(x.shape[-2], 0, -1))
+
+
+def radial_density(
+    chain: Chain,
+    x: ArrayLike,
+    edges: ArrayLike | int = 50,
+    *,
+    log_weights: ArrayLike | None = None,
+) -> Histogram:
+    """Beads per volume (area in the plane) at distances from the centre of mass.
+
+    x is (frames, ..., n, dim); ``edges`` are radii, or how many equal shells out to the farthest
+    bead: then densities times volumes add up to n.  Weights and errors as in `histogram`.
+    """
+    x = _configurations(chain, x)
+    r, bounds = np.linalg.norm(x - _centre(chain, x), axis=-1), _edges(edges)
+    if isinstance(bounds, int):
+        bounds = np.linspace(0.0, float(r.max(initial=0.0)) or 1.0, bounds + 1)
+    if bounds[0] < 0.0:
+        raise ValueError(f"edges are radii, which are not negative, got {bounds[0]}")
+    found = histogram(r, bounds, log_weights=log_weights)
+    volumes = np.pi * np.diff(bounds**chain.dim) * (4.0 / 3.0 if chain.dim == 3 else 1.0)
+    beads = chain.n * np.diff(bounds) / volumes
+    return Histogram(bounds, found.density * beads, found.error * beads)
 
 
 # --- angles ---------------------------------------------------------------------------------------
@@ -182,12 +223,9 @@ def persistence_length(chain: Chain, x: ArrayLike) -> Persistence:
 
     All frames are averaged over.  O(n ln n) a frame, by Fourier transforms along the chain.
     """
-    x = _configurations(chain, x)
-    _require_linear(chain, "a persistence length")
-    if chain.base == "fixed":
-        x = np.concatenate([np.zeros_like(x[..., :1, :]), x], axis=-2)
-    bonds = np.diff(x, axis=-2)
-    lengths = np.linalg.norm(bonds, axis=-1)
+    x = _with_base(chain, _configurations(chain, x), "a persistence length")
+    steps = np.diff(x, axis=-2)
+    lengths = np.linalg.norm(steps, axis=-1)
     N = lengths.shape[-1]
     if N < 2 or not lengths.size:
         raise ValueError(f"a persistence length needs at least two bonds, the chain has {N}")
@@ -196,13 +234,11 @@ def persistence_length(chain: Chain, x: ArrayLike) -> Persistence:
         where = arrays.frame_index(int(frame), lengths.shape[:-1])
         rest = ": the beads at its ends coincide"
         raise FrameError(f"bond {bond} has no direction", rest, frame=where)
-    u = (bonds / lengths[..., None]).reshape(-1, N, chain.dim)
-    power = np.zeros(N + 1)
-    for block in np.array_split(u, max(1, u.size // CHUNK)):
-        spectrum = np.fft.rfft(block, 2 * N, axis=1)
-        power += (spectrum.real**2 + spectrum.imag**2).sum(axis=(0, 2))
+    u = (steps / lengths[..., None]).reshape(-1, N, chain.dim)
     pairs = np.arange(N, 0, -1)
-    correlation = np.fft.irfft(power, 2 * N)[:N] / (pairs * len(u))
+    blocks = np.array_split(u, max(1, u.size // CHUNK))
+    power = np.sum([lags.power(block).sum(axis=0) for block in blocks], axis=0)
+    correlation = lags.products(power, N) / (pairs * len(u))
     correlation = np.clip(correlation / correlation[0], -1.0, 1.0)
     length = float(lengths.mean())
     return Persistence(
@@ -259,6 +295,67 @@ def _directions(dim: int, count: int) -> Array:
     angle = np.pi * (3.0 - np.sqrt(5.0)) * k
     radius = np.sqrt(1.0 - z * z)
     return np.stack([radius * np.cos(angle), radius * np.sin(angle), z], axis=1)
+
+
+# --- motion -------------------------------------------------------------------------------------
+
+
+def mean_square_displacement(
+    chain: Chain,
+    x: ArrayLike,
+    *,
+    of: Moving = "beads",
+    beads: Any = slice(None),
+    interval: float = 1.0,
+    longest: int | None = None,
+) -> Lagged:
+    """⟨|r(t) − r(0)|²⟩ against t: g₁, g₂ or g₃ of Kremer and Grest; 2 d D t of free diffusion.
+
+    Mean over all pairs of frames, copies and beads, with errors from the scatter of copies, or of
+    blocks of frames where these are less than 16.  O(frames ln frames) a bead.
+
+    Parameters
+    ----------
+    x : (frames, ..., n, dim)
+        Axis 0 is time in equal steps; the others are independent copies of the chain.
+    of : "beads", "relative" or "centre"
+        Beads (g₁), beads about the mass centre (g₂), or the mass centre (g₃).
+    beads : numbers or slice
+        Which beads, by default all; ``slice(n // 3, -n // 3)`` are inner ones.
+    interval, longest
+        As in `autocorrelation`.
+    """
+    require_chain(chain)
+    x = arrays.series(x, (chain.n, chain.dim), "x", 1)
+    arrays.require_one_of(of, "of", ("beads", "relative", "centre"))
+    interval = arrays.positive(interval, "interval")
+    index = beads if isinstance(beads, slice) else arrays.taken(beads, "beads")
+    try:
+        chosen = np.atleast_1d(np.arange(chain.n)[index])
+    except (IndexError, TypeError):
+        chosen = np.empty(0, dtype=np.int64)
+    if chosen.ndim > 1 or not chosen.size:
+        raise ValueError(f"beads must be numbers below {chain.n} or a slice, got {beads!r:.80}")
+    centre = 0.0 if of == "beads" else _centre(chain, x)
+    moved = np.asarray(centre) if of == "centre" else x[..., chosen, :] - centre
+    points = moved.shape[-2]
+    moved = moved.reshape(len(x), -1, points * chain.dim)
+    rows = lags.by_groups(moved, longest, lags.square_steps) / points
+    lag = interval * np.arange(rows.shape[1], dtype=np.float64)
+    return Lagged(lag, rows[0], lags.jackknife(rows))
+
+
+def rouse_modes(chain: Chain, x: ArrayLike) -> Array:
+    """Rouse modes X_p of a free linear chain, (..., n, dim): an orthonormal cosine transform.
+
+    X_p = √(2/n) Σ_k cos(π p (k + ½)/n) x_k, and X_0 = Σ_k x_k/√n.  Modes of a chain of harmonic
+    bonds of mean square b² are independent, with ⟨X_p²⟩ = b²/(4 sin²(π p/2n)).  O(n ln n) a frame.
+    """
+    x = _configurations(chain, x)
+    _require_linear(chain, "Rouse modes")
+    if chain.base == "fixed":
+        raise ValueError("Rouse modes are of free chains, and this one has a fixed base")
+    return np.asarray(dct(x, axis=-2, norm="ortho"))
 
 
 # --- energies -------------------------------------------------------------------------------------
@@ -343,6 +440,20 @@ def _configurations(chain: Chain, x: ArrayLike, name: str = "x") -> Array:
     x = arrays.real(x, tail, name)
     arrays.require_finite(x, tail, name)
     return x
+
+
+def _centre(chain: Chain, x: Array) -> Array:
+    """Centre of mass (..., 1, dim)."""
+    weights = (chain.masses / chain.masses.sum())[:, None]
+    return np.asarray((weights * x).sum(axis=-2, keepdims=True))
+
+
+def _with_base(chain: Chain, x: Array, what: str) -> Array:
+    """Positions along a linear chain, from its base point on if it has one."""
+    _require_linear(chain, what)
+    if chain.base == "free":
+        return x
+    return np.concatenate([np.zeros_like(x[..., :1, :]), x], axis=-2)
 
 
 def _require_linear(chain: Chain, what: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -90,6 +91,11 @@ class Run(Series):
     def observables(self) -> dict[str, NDArray[Any]]:
         """Recorded observables by name, each (frames, replicas, ...)."""
         return {name: self.used(OBSERVABLE + name) for name in self.about["observables"]}
+
+    def universe(self, *, replica: int | None = None) -> Any:
+        """MDAnalysis Universe in memory, as `fixman.io.mdanalysis.trajectories.universe_of`."""
+        io = import_module("fixman.io.mdanalysis.trajectories")  # by its name: a room above this
+        return io.universe_of(self, replica=replica)
 
     @property
     def _shape(self) -> tuple[int, ...]:

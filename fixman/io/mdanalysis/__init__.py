@@ -35,6 +35,7 @@ from fixman.io.mdanalysis import molecules
 from fixman.io.mdanalysis.universe import Masses, open_universe
 
 __all__ = ["DistributedBackend", "MetricAnalysis", "open_universe", "read_chains"]
+__dir__ = __all__.copy  # completion shows public names alone
 
 
 UNUSABLE = ConstraintSolveError, SingularConstraintError, SingularCoordinateError

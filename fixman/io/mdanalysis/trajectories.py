@@ -20,6 +20,7 @@ from fixman.potentials.binding import in_openmm_units
 from fixman.simulation.trajectory import Run, chosen_replica, pdb_potential, require_run
 
 __all__ = ["universe_of", "write_frames"]
+__dir__ = __all__.copy  # completion shows public names alone
 
 FORMATS = ".pdb", ".dcd", ".xtc", ".trr"
 DIM = 3
@@ -27,15 +28,27 @@ ANGSTROM = 10.0  # in a nanometre
 
 
 def universe_of(run: Run, *, replica: int | None = None) -> Any:
-    """Return an MDAnalysis Universe of one replica of a run of a PDB file, in memory.
+    """Return an MDAnalysis Universe of a run, in memory, with bonds, masses, velocities and times.
 
-    Names, residues, elements, bonds and masses are there; positions in Å, times in ps.  ValueError
-    if the run is of no PDB file, or has several replicas and none is chosen.
+    Without ``replica`` it holds all replicas, a molecule each: bead k of replica r is atom r·n + k.
+    Runs of a PDB file have its names, residues and elements; in all others a replica is a residue.
+    Runs with OpenMM's forces are in Å and ps; all others have no units, and keep their numbers.
+    Planar runs have z = 0.  Arrays are in single precision.  ValueError if there is no frame.
     """
-    described, place = _described(run), _only(run, replica)
-    universe = _topology(run, described["pdb"])
-    start = float(run.times[0]) if len(run) else 0.0
-    universe.load_new(ANGSTROM * run.x[:, place], dt=_interval(run), time_offset=start)
+    require_run(run)
+    chosen = range(run.replicas) if replica is None else [chosen_replica(run, replica)]
+    if not len(run):
+        raise ValueError("the run has no frame")
+    described, scale, flat = pdb_potential(run.about), _scale(run), DIM - run.chain.dim
+    one = _topology(run, described["pdb"]) if described else _beads(run)
+    universe = MDAnalysis.Merge(*[one.atoms] * len(chosen)) if len(chosen) > 1 else one
+    if not described:
+        universe.add_TopologyAttr("resids", [place + 1 for place in chosen])
+    x, v = (
+        scale * np.pad(array[:, chosen], (*[(0, 0)] * 3, (0, flat))).reshape(len(run), -1, DIM)
+        for array in (run.x, run.v)
+    )
+    universe.load_new(x, velocities=v, dt=_interval(run), time_offset=float(run.times[0]))
     return universe
 
 
@@ -68,7 +81,7 @@ def write_frames(
         universe = _topology(run, described["pdb"])
     else:
         universe = MDAnalysis.Universe.empty(run.chain.n, trajectory=True)
-    scale = ANGSTROM if in_openmm_units(run.about["stepper"].get("potential")) else 1.0
+    scale = _scale(run)
     with ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")  # boxes and occupancies are missing
@@ -106,6 +119,10 @@ def _writer(universe: Any, temporary: Path, name: Path, run: Run) -> Any:
     )
 
 
+def _scale(run: Run) -> float:
+    return ANGSTROM if in_openmm_units(run.about["stepper"].get("potential")) else 1.0
+
+
 def _interval(run: Run) -> float:
     return float(run.about["stepper"].get("dt", 1.0)) * int(run.about["every"]) * run.numbers.step
 
@@ -116,6 +133,18 @@ def _topology(run: Run, pdb: str) -> Any:
         universe = MDAnalysis.Universe(io.StringIO(pdb), format="PDB", topology_format="PDB")
     if hasattr(universe, "bonds"):  # those of CONECT alone
         universe.del_TopologyAttr("bonds")
+    return _with_bonds(universe, run)
+
+
+def _beads(run: Run) -> Any:
+    universe = MDAnalysis.Universe.empty(run.chain.n, trajectory=True)
+    universe.add_TopologyAttr("names", ["bead"] * run.chain.n)
+    universe.add_TopologyAttr("types", ["bead"] * run.chain.n)
+    universe.add_TopologyAttr("resnames", ["chain"])
+    return _with_bonds(universe, run)
+
+
+def _with_bonds(universe: Any, run: Run) -> Any:
     universe.add_TopologyAttr("bonds", [tuple(map(int, pair)) for pair in bonds(run.chain)])
     universe.add_TopologyAttr("masses", np.array(run.chain.masses))
     return universe

@@ -118,9 +118,8 @@ class Together(Prepared):
                         motion = one.motion._replace(given=given.reshape(-1))
                         failures += [(*f, k) for f in group.move(motion, (begin, end), pool)]
                     else:
-                        moved, lost = one.run(parts[k], steps, workers)
-                        parts[k] = moved
-                        failures += [(*f, k) for f in lost]
+                        parts[k], stuck = one.run(parts[k], steps, workers)
+                        failures += [(*f, k) for f in stuck]
                 if failures:
                     self._raise(state, min(failures))
         if joined:
@@ -141,7 +140,7 @@ class Together(Prepared):
         return list(zip(late + edges, [*edges[1 - len(late) :], steps * count], strict=True))
 
     def _beads(self, group: Group, state: State) -> Array:
-        x = group.x[: group.replicas, group.ghosts :]
+        x: Array = group.x[: group.replicas, group.ghosts :]
         return x.reshape(len(state.x), -1, *x.shape[1:])
 
     def _raise(self, state: State, failure: tuple[int, int, int]) -> None:
