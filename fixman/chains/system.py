@@ -51,11 +51,13 @@ class System:
         *,
         box: ArrayLike | None = None,
     ) -> None:
-        one = isinstance(chains, Chain)
-        if count is not None and not one:
+        if isinstance(chains, Chain):
+            given: list[Any] = [(chains, 1 if count is None else count)]
+        elif count is not None:
             raise TypeError("count is for one kind of chain: give (chain, count) for each kind")
-        given = [(chains, 1 if count is None else count)] if one else list(chains)  # type: ignore[arg-type]
-        kinds = []
+        else:
+            given = list(chains)
+        kinds: list[tuple[Chain, int]] = []
         for pair in given:
             if not isinstance(pair, Sequence) or len(pair) != 2:
                 raise TypeError(f"chains must be a Chain, or (chain, count) each, got {pair!r:.80}")

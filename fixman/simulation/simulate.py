@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -109,7 +109,7 @@ def simulate(
     out = runfile.free(out, overwrite)
     generator, seed = _generator(rng)
     warn_of_temperature(getattr(stepper, "potential", None), getattr(stepper, "kT", None))
-    state = stepper.start(chain, x0, v0, replicas, generator)
+    state = stepper.start(cast(Chain, chain), x0, v0, replicas, generator)
     about = provenance.begun(
         "chain",
         **{_key(chain): json.loads(chain.to_json())},
@@ -255,7 +255,7 @@ class _Running:
     ) -> None:
         from fixman.simulation.steppers import State
 
-        model = chain, stepper, observables, self.workers
+        model = cast(Chain, chain), stepper, observables, self.workers
         with loop.watched(self.progress, target) as watch:
             if self.client is not None:
                 spread.run(model, target, self.client, watch)
@@ -319,7 +319,7 @@ def _block(
     own = _holds_own(stepper.parameters().get("potential"))
     work = BLOCK_WORK // SLOW if own else BLOCK_WORK
     if hasattr(stepper, "passes"):
-        work //= stepper.passes(chain)  # type: ignore[attr-defined]
+        work //= stepper.passes(chain)
     by_bytes = BLOCK_BYTES // (16 * replicas * chain.n * chain.dim)
     by_work = work // (every * beads + CALL_WORK)
     stride = min(every, max(1, work // beads))

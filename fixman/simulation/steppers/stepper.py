@@ -141,7 +141,7 @@ class Described:
 
     def start(
         self,
-        chain: Chain,
+        chain: Chain | System,
         x0: ArrayLike,
         v0: ArrayLike | None = None,
         replicas: int = 1,
