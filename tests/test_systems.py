@@ -223,6 +223,39 @@ def test_pressure_is_the_derivative_of_the_free_energy(small):
     np.testing.assert_allclose(bind(system, potential).pressure(x, 1.5), ideal - slope, rtol=1e-6)
 
 
+# --- files ----------------------------------------------------------------------------------------
+
+
+def test_files(small, tmp_path, peer):
+    """GSD wraps beads and keeps images, HDF5 keeps every digit, a Universe has molecules."""
+    system, x = small
+    run = fx.simulate(system, x + 7.0, fx.Langevin(0.004, potential=WCA()), 4, every=2, rng=1)
+    gsd = peer("gsd.hoomd")
+    from fixman.io.gsd import write_gsd
+    from fixman.io.hdf5 import read_hdf5, write_hdf5
+
+    write_gsd(run, tmp_path / "melt.gsd")
+    with gsd.open(tmp_path / "melt.gsd") as file:
+        frame = file[-1]
+    np.testing.assert_allclose(frame.configuration.box, [*system.box, 0, 0, 0])
+    assert frame.configuration.step == 4
+    assert np.abs(frame.particles.position / system.box).max() <= 0.5 + 1e-6
+    back = frame.particles.position + frame.particles.image * system.box
+    np.testing.assert_allclose(back, run.x[-1, 0], atol=1e-5)
+    assert len(set(frame.particles.body)) == system.chains
+    np.testing.assert_array_equal(frame.bonds.group, system.bonds())
+    assert len(system.bonds()) == frame.constraints.N
+    write_hdf5(run, tmp_path / "melt.h5")
+    again = read_hdf5(tmp_path / "melt.h5")
+    assert again.system == system
+    np.testing.assert_array_equal(again.x, run.x)
+    peer("MDAnalysis")
+    universe = run.universe()
+    assert len(universe.residues) == system.chains
+    np.testing.assert_allclose(universe.dimensions[:3], system.box)
+    np.testing.assert_allclose(universe.trajectory[-1].positions, run.x[-1, 0], atol=1e-5)
+
+
 # --- refusals -------------------------------------------------------------------------------------
 
 

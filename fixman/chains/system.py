@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -105,10 +105,15 @@ class System:
 
     def bonds(self) -> Index:
         """Pairs of bonded beads (bonds, 2), numbered through all chains."""
+        return self.numbered(bonds)
+
+    def numbered(self, of: Callable[[Chain], Index]) -> Index:
+        """Beads (m, k) that ``of`` names in each chain, numbered through all chains."""
         rows, at = [], 0
         for chain, many in self.kinds:
+            beads = of(chain)
             starts = at + chain.n * np.arange(many)
-            rows.append((starts[:, None, None] + bonds(chain)).reshape(-1, 2))
+            rows.append((starts[:, None, None] + beads).reshape(-1, beads.shape[1]))
             at += chain.n * many
         return np.concatenate(rows)
 

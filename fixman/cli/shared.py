@@ -191,7 +191,7 @@ def described(run: Series) -> dict[str, Any]:
         return found | {"chain": repr(vars(run)["system"])}
     if stepper["name"] in REFUSING and run.steps_done:
         found["acceptance"] = float(run.acceptance.mean())
-    more = {"chain": repr(run.chain), "replicas": run.replicas, "seed": about["rng"].get("seed")}
+    more = {"chain": repr(run.model), "replicas": run.replicas, "seed": about["rng"].get("seed")}
     return found | more
 
 

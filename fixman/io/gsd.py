@@ -6,12 +6,13 @@ The one file that imports gsd.
 from __future__ import annotations
 
 import os
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fixman._common.files import new_file
-from fixman.chains.chain import bonds
+from fixman.chains.chain import Chain
 from fixman.kernels.chain.rows import ANGLE, TORSION
 from fixman.potentials.binding import default_terms
 from fixman.simulation.trajectory import Run, chosen_replica, pdb_potential, require_run
@@ -37,8 +38,9 @@ def write_gsd(
     is a file already that ``overwrite`` does not give up.
 
     Positions are rounded to single precision, as GSD readers expect them; HDF5 keeps every digit.
-    The box is that of all frames, and not periodic in any sense of the run.  Every replica is a
-    body of its own, by a number below −1: a residue for MDAnalysis, and not rigid for HOOMD.
+    The box of a system is its own, with images of beads; any other is that of all frames, and not
+    periodic in any sense of the run.  Every chain is a body of its own, by a number below −1: a
+    residue for MDAnalysis, and not rigid for HOOMD.
     Angles and dihedrals are those of potentials.  Hard lengths are constraints, with the values of
     the first frame.  Types are the names of atoms where the run is of a PDB file.  A planar run has
     z = 0 and a box without height.  A fixed base point is no particle.
@@ -48,6 +50,9 @@ def write_gsd(
     if replica is not None:
         place = chosen_replica(run, replica)
         rows = slice(place, place + 1)
+    box = run.system.box
+    if box is not None and len(range(run.replicas)[rows]) > 1:
+        raise ValueError("each replica has a box of its own: choose one, replica=0")
     reach = max((float(np.abs(part.x[:, rows]).max()) for part in run.blocks()), default=0.0)
     frame = _first_frame(run, rows, 2.0 * (reach + MARGIN))
     with new_file(path, overwrite) as temporary, gsd.hoomd.open(str(temporary), "w") as file:
@@ -56,39 +61,40 @@ def write_gsd(
             for k, step in enumerate(part.steps):
                 frame.configuration.step = int(step)
                 frame.log["fixman/time"] = np.array([part.times[k]])
-                frame.particles.position = _flat(x[k])
+                images = np.zeros_like(x[k]) if box is None else np.rint(x[k] / box)
+                frame.particles.image = _flat(images).astype(np.int32)
+                frame.particles.position = _flat(x[k] if box is None else x[k] - images * box)
                 frame.particles.velocity = _flat(v[k])
                 file.append(frame)
 
 
 def _first_frame(run: Run, rows: slice, edge: float) -> gsd.hoomd.Frame:
     """Everything that stays the same; GSD stores it once."""
-    chain, pairs = run.chain, bonds(run.chain)
-    replicas = len(range(run.replicas)[rows])
-    shifts = chain.n * np.arange(replicas)[:, None, None]
+    system, replicas = run.system, len(range(run.replicas)[rows])
+    shifts = system.n * np.arange(replicas)[:, None, None]
 
     def every_chain(group: NDArray[np.int64]) -> NDArray[np.int64]:
         return (group + shifts).reshape(-1, group.shape[1])
 
     frame = gsd.hoomd.Frame()
-    frame.configuration.dimensions = chain.dim
-    frame.configuration.box = [edge, edge, edge if chain.dim == 3 else 0.0, 0.0, 0.0, 0.0]
-    frame.particles.N = replicas * chain.n
+    frame.configuration.dimensions = system.dim
+    edges = [edge] * system.dim if system.box is None else system.box.tolist()
+    frame.configuration.box = [*edges, *[0.0] * (6 - system.dim)]
+    frame.particles.N = replicas * system.n
     names = _names(run)
     frame.particles.types = sorted(set(names))
     frame.particles.typeid = np.tile(np.searchsorted(frame.particles.types, names), replicas)
-    frame.particles.mass = np.tile(chain.masses, replicas)
+    frame.particles.mass = np.tile(system.masses, replicas)
     # MDAnalysis takes bodies for residues; HOOMD takes those from 0 on for rigid, and −1 for none.
-    frame.particles.body = np.repeat(np.arange(replicas) - replicas - 1, chain.n)
-    terms = [(frame.bonds, "bond", pairs), (frame.angles, "angle", default_terms(chain, ANGLE))]
-    if chain.dim == 3:
-        terms += [(frame.dihedrals, "torsion", default_terms(chain, TORSION))]
+    chains = np.arange(replicas)[:, None] * system.chains + system.molecules()
+    frame.particles.body = chains.ravel() - replicas * system.chains - 1
+    bends, turns = (partial(default_terms, kind=kind) for kind in (ANGLE, TORSION))
+    terms = [(frame.bonds, "bond", system.bonds()), (frame.angles, "angle", system.numbered(bends))]
+    if system.dim == 3:
+        terms += [(frame.dihedrals, "torsion", system.numbered(turns))]
     for kind, name, group in terms:
         kind.N, kind.types, kind.group = replicas * len(group), [name], every_chain(group)
-    hard = [chain.coordinates[row] for row in chain.hard]
-    held = np.array(
-        [sorted(row.beads) for row in hard if row.kind == "length" and min(row.beads) >= 0]
-    )
+    held = system.numbered(_held)
     if len(held) and len(run):
         x = run[:1].x[0, rows]
         lengths = np.linalg.norm(x[:, held[:, 0]] - x[:, held[:, 1]], axis=-1)
@@ -98,10 +104,17 @@ def _first_frame(run: Run, rows: slice, edge: float) -> gsd.hoomd.Frame:
     return frame
 
 
+def _held(chain: Chain) -> NDArray[np.int64]:
+    """Pairs of beads at a hard distance."""
+    hard = [chain.coordinates[row] for row in chain.hard]
+    pairs = [sorted(row.beads) for row in hard if row.kind == "length" and min(row.beads) >= 0]
+    return np.array(pairs, dtype=np.int64).reshape(-1, 2)
+
+
 def _names(run: Run) -> list[str]:
     described = pdb_potential(run.about)
     if described is None:
-        return ["bead"] * run.chain.n
+        return ["bead"] * run.model.n
     lines = described["pdb"].splitlines()
     return [line[12:16].strip() for line in lines if line.startswith(("ATOM", "HETATM"))]
 

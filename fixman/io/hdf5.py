@@ -24,10 +24,11 @@ from numpy.typing import NDArray
 from fixman import __version__
 from fixman._common import arrays
 from fixman._common.files import new_file
-from fixman.chains.chain import Chain, bonds
+from fixman.chains.chain import Chain
+from fixman.chains.system import System
 from fixman.runs.about import require_sound
 from fixman.runs.series import OBSERVABLE, Part
-from fixman.simulation.trajectory import Run, require_run
+from fixman.simulation.trajectory import Run, model_of, require_run
 
 try:
     import h5py
@@ -63,8 +64,8 @@ def write_hdf5(run: Run, path: str | os.PathLike[str], *, overwrite: bool = Fals
             for name in names:
                 rows = part.array(name)
                 if name in PLACES:  # z = 0 in the plane: MDAnalysis reads three components only
-                    rows = rows.reshape(len(part), -1, run.chain.dim)
-                    rows = np.pad(rows, ((0, 0), (0, 0), (0, SPACE - run.chain.dim)))
+                    rows = rows.reshape(len(part), -1, run.model.dim)
+                    rows = np.pad(rows, ((0, 0), (0, 0), (0, SPACE - run.model.dim)))
                 group = file[_place(name)]
                 if "value" not in group:
                     group.create_dataset("value", (len(run), *rows.shape[1:]), rows.dtype)
@@ -84,17 +85,17 @@ def read_hdf5(path: str | os.PathLike[str]) -> Run:
             about = json.loads(run.asstr()[()])
             numbers, steps_done = range(*frames[()].tolist()), int(done[()])
             require_sound(about)
-            chain = Chain.from_json(json.dumps(about["chain"]))
-            _require_frames(file, about, chain, numbers)
+            model = model_of(about)
+            _require_frames(file, about, model, numbers)
         size, replicas = int(about["block"]["frames"]), int(about["replicas"])
         cuts = [range(a, min(a + size, len(numbers))) for a in range(0, len(numbers), size)]
     except FileNotFoundError:
         raise FileNotFoundError(f"no such file: {path}") from None
     except Exception as error:  # whatever another file makes of its reader
         raise ValueError(f"{path} was not written by write_hdf5: {error}") from None
-    shape = (replicas, chain.n, chain.dim)
+    shape = (replicas, model.n, model.dim)
     parts = [Part(len(cut), partial(_load, path, cut.start, cut.stop, shape)) for cut in cuts]
-    return Run(chain, about, steps_done, parts, numbers=numbers)
+    return Run(model, about, steps_done, parts, numbers=numbers)
 
 
 def _shaped(found: h5py.Dataset, shape: tuple[int, ...]) -> h5py.Dataset:
@@ -104,10 +105,12 @@ def _shaped(found: h5py.Dataset, shape: tuple[int, ...]) -> h5py.Dataset:
     return found
 
 
-def _require_frames(file: h5py.File, about: dict[str, Any], chain: Chain, numbers: range) -> None:
+def _require_frames(
+    file: h5py.File, about: dict[str, Any], model: Chain | System, numbers: range
+) -> None:
     rows, replicas = len(numbers), about["replicas"]
     for place in PLACES.values():
-        found = _shaped(file[f"{place}/value"], (rows, replicas * chain.n, SPACE))
+        found = _shaped(file[f"{place}/value"], (rows, replicas * model.n, SPACE))
         if found.dtype != np.float64:
             raise ValueError(f"{found.name} has {found.dtype} numbers, expected float64")
     for name in about["observables"]:
@@ -131,16 +134,20 @@ def _load(path: Path, start: int, stop: int, shape: tuple[int, ...], name: str) 
 
 
 def _write_constants(file: h5py.File, run: Run) -> None:
-    chain = run.chain
+    system = run.system
     meta = file.create_group("h5md")
     meta.attrs["version"] = np.array([1, 1])
     meta.create_group("author").attrs["name"] = "unknown"
     meta.create_group("creator").attrs.update({"name": "fixman", "version": __version__})
     box = file.create_group(f"{CHAINS}/box")
-    box.attrs.update({"dimension": SPACE, "boundary": ["none"] * SPACE})
-    file[f"{CHAINS}/mass"] = np.tile(chain.masses, run.replicas)
-    shifts = chain.n * np.arange(run.replicas)[:, None, None]
-    file["connectivity/bonds"] = (bonds(chain) + shifts).reshape(-1, 2)
+    periodic = ["none" if system.box is None else "periodic"] * system.dim
+    boundary = periodic + ["none"] * (SPACE - system.dim)
+    box.attrs.update({"dimension": SPACE, "boundary": boundary})
+    if system.box is not None:
+        box["edges"] = np.append(system.box, [0.0] * (SPACE - system.dim))
+    file[f"{CHAINS}/mass"] = np.tile(system.masses, run.replicas)
+    shifts = system.n * np.arange(run.replicas)[:, None, None]
+    file["connectivity/bonds"] = (system.bonds() + shifts).reshape(-1, 2)
     numbers = run.numbers
     file["fixman/run"] = json.dumps(run.about)  # an attribute could not hold a long chain
     file["fixman/frames"] = np.array([numbers.start, numbers.stop, numbers.step])

@@ -25,7 +25,7 @@ from fixman.runs import loop, runfile
 from fixman.runs.loop import Recorder
 from fixman.simulation import recording, spread
 from fixman.simulation.recording import Observable, Observables
-from fixman.simulation.trajectory import REFUSING, TALLY, Run
+from fixman.simulation.trajectory import REFUSING, TALLY, Run, model_of
 
 if TYPE_CHECKING:
     from fixman.simulation.steppers import State, Stepper
@@ -226,9 +226,7 @@ def _maker(about: Mapping[str, Any]) -> Callable[..., Any]:
         from fixman.rigid import motion
 
         return motion.maker(about)
-    if "system" in about:
-        return partial(Run, System.from_json(json.dumps(about["system"])))
-    return partial(Run, Chain.from_json(json.dumps(about["chain"])))
+    return partial(Run, model_of(about))
 
 
 def _key(model: Chain | System) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
@@ -109,6 +110,13 @@ class Run(Series):
         done = f"{self.steps_done} of {self.about['steps']} steps"
         where = "" if self.path is None else f", in {self.path}"
         return f"<Run: {len(self)} frame{'s' * (len(self) != 1)} of {chains}, {done}{where}>"
+
+
+def model_of(about: Mapping[str, Any]) -> Chain | System:
+    """Return the chain or system that a run is said to be of."""
+    if "system" in about:
+        return System.from_json(json.dumps(about["system"]))
+    return Chain.from_json(json.dumps(about["chain"]))
 
 
 def require_run(run: Run) -> None:

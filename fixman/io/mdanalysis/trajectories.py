@@ -15,7 +15,6 @@ import numpy as np
 
 from fixman._common import arrays
 from fixman._common.files import OVERWRITE, new_file
-from fixman.chains.chain import bonds
 from fixman.potentials.binding import in_openmm_units
 from fixman.simulation.trajectory import Run, chosen_replica, pdb_potential, require_run
 
@@ -30,8 +29,8 @@ ANGSTROM = 10.0  # in a nanometre
 def universe_of(run: Run, *, replica: int | None = None) -> Any:
     """Return an MDAnalysis Universe of a run, in memory, with bonds, masses, velocities and times.
 
-    Without ``replica`` it holds all replicas, a molecule each: bead k of replica r is atom r·n + k.
-    Runs of a PDB file have its names, residues and elements; in all others a replica is a residue.
+    Without ``replica`` it holds all replicas: bead k of replica r is atom r·n + k.  Runs of a PDB
+    file have its names, residues and elements; in all others a chain is a residue.
     Runs with OpenMM's forces are in Å and ps; all others have no units, and keep their numbers.
     Planar runs have z = 0.  Arrays are in single precision.  ValueError if there is no frame.
     """
@@ -39,16 +38,21 @@ def universe_of(run: Run, *, replica: int | None = None) -> Any:
     chosen = range(run.replicas) if replica is None else [chosen_replica(run, replica)]
     if not len(run):
         raise ValueError("the run has no frame")
-    described, scale, flat = pdb_potential(run.about), _scale(run), DIM - run.chain.dim
+    described, scale, flat = pdb_potential(run.about), _scale(run), DIM - run.model.dim
     one = _topology(run, described["pdb"]) if described else _beads(run)
     universe = MDAnalysis.Merge(*[one.atoms] * len(chosen)) if len(chosen) > 1 else one
     if not described:
-        universe.add_TopologyAttr("resids", [place + 1 for place in chosen])
+        chains = run.system.chains
+        resids = [place * chains + chain + 1 for place in chosen for chain in range(chains)]
+        universe.add_TopologyAttr("resids", resids)
     x, v = (
         scale * np.pad(array[:, chosen], (*[(0, 0)] * 3, (0, flat))).reshape(len(run), -1, DIM)
         for array in (run.x, run.v)
     )
-    universe.load_new(x, velocities=v, dt=_interval(run), time_offset=float(run.times[0]))
+    box = run.system.box
+    edges = None if box is None else np.pad(scale * box, (0, flat)).tolist() + [90.0] * DIM
+    options = {"dt": _interval(run), "time_offset": float(run.times[0]), "dimensions": edges}
+    universe.load_new(x, velocities=v, **options)
     return universe
 
 
@@ -75,12 +79,12 @@ def write_frames(
         raise ValueError("the run has no frame to write")
     if path.suffix.lower() == ".pdb":
         described = _described(run)
-    elif run.chain.dim != DIM:
-        raise ValueError(f"these formats are of space, and the run has dim={run.chain.dim}")
+    elif run.model.dim != DIM:
+        raise ValueError(f"these formats are of space, and the run has dim={run.model.dim}")
     if described:
         universe = _topology(run, described["pdb"])
     else:
-        universe = MDAnalysis.Universe.empty(run.chain.n, trajectory=True)
+        universe = MDAnalysis.Universe.empty(run.model.n, trajectory=True)
     scale = _scale(run)
     with ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
@@ -137,16 +141,19 @@ def _topology(run: Run, pdb: str) -> Any:
 
 
 def _beads(run: Run) -> Any:
-    universe = MDAnalysis.Universe.empty(run.chain.n, trajectory=True)
-    universe.add_TopologyAttr("names", ["bead"] * run.chain.n)
-    universe.add_TopologyAttr("types", ["bead"] * run.chain.n)
-    universe.add_TopologyAttr("resnames", ["chain"])
+    system = run.system
+    options = {"n_residues": system.chains, "atom_resindex": system.molecules()}
+    universe = MDAnalysis.Universe.empty(system.n, trajectory=True, **options)
+    universe.add_TopologyAttr("names", ["bead"] * system.n)
+    universe.add_TopologyAttr("types", ["bead"] * system.n)
+    universe.add_TopologyAttr("resnames", ["chain"] * system.chains)
     return _with_bonds(universe, run)
 
 
 def _with_bonds(universe: Any, run: Run) -> Any:
-    universe.add_TopologyAttr("bonds", [tuple(map(int, pair)) for pair in bonds(run.chain)])
-    universe.add_TopologyAttr("masses", np.array(run.chain.masses))
+    pairs = [tuple(map(int, pair)) for pair in run.system.bonds()]
+    universe.add_TopologyAttr("bonds", pairs)
+    universe.add_TopologyAttr("masses", np.array(run.system.masses))
     return universe
 
 
