@@ -75,12 +75,12 @@ def accurate_cross(a, alow, b, blow):
 
 
 @jit
-def uneven(w):
+def uneven(w, fixed):
     """Whether masses differ so much that the rounding of sines, of order eps, may show."""
-    least, most = math.inf, 0.0
-    for k in range(w.size):
-        if w[k] > 0.0:  # no base point
-            least, most = min(least, w[k]), max(most, w[k])
+    first = int(fixed)
+    least = most = w[first]
+    for k in range(first, w.size):
+        least, most = min(least, w[k]), max(most, w[k])
     return most > UNEVEN * least
 
 
@@ -168,7 +168,7 @@ def metric_frames(x, chain, kT, first, last, out, memory, states):
     like = lane.zeros(states)
     w, axes, fixed = chain
     size = (w.size - fixed) * len(axes)
-    apart, work = uneven(w), aligned(memory)
+    apart, work = uneven(w, fixed), aligned(memory)
     for begin in range(first, last, lanes(like)):
         frame = min(begin, last - lanes(like))  # the last eight reach back
         at = frame * size
