@@ -4,7 +4,8 @@ Rows that are far from dependent in one configuration are independent.  How many
 is decided without a tolerance, by elimination in the field of the integers modulo 2⁶¹ − 1, at
 random positions (theory.md section 5).  Which of them go is a choice, and is made by size, so that
 H^bb of those that stay is well conditioned: pivoted QR of rows of norm 1, to which those of the
-chart count LIKED times their size.  Of many rows those beyond the chart go where that will do.
+chart count LIKED times their size.  Where many rows depend on each other, and no more need to go
+than are beyond the chart, these go.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ Mask = NDArray[np.bool_]
 LIKED = 4.0  # times, so that a row of the chart goes only where others hold much more of it
 NEVER_LEFT = 1e3  # straight bends, of which both rows stay or neither does
 ROUNDS = 30  # in which beads with few bonds are taken off
-SEARCHED = 1000  # rows, among which a choice by size takes a second; it grows like the cube
+SEARCHED = 1000  # rows, among which the choice by size takes a second; its time grows as the cube
 LARGE = 1e6  # between what independent rows give, below 1e5, and 1e13 and more of dependent ones
 
 
