@@ -41,9 +41,9 @@ class Mutant(NamedTuple):
 M = Mutant
 MUTANTS = [
     # --- coordinates and chains
-    M("coordinates", "chains/topology.py", "np.where(angle >= 0, line[angle], -3)",
-      "np.where(angle >= 0, line[angle], -2)",
-      "test_coordinates.py::test_torsions_carry_the_iupac_sign"),
+    M("coordinates", "chains/topology.py", "line = np.append(parents, [-3, -2])",
+      "line = np.append(parents, [-2, -2])",
+      "test_topology.py::test_references_follow_the_rules"),
     M("coordinates", "chains/layout.py", "slots.sign[s] * slots.sign[t] *", "slots.sign[s] *",
       "test_fixman_force.py::test_force_on_linear_chains"),
     # --- structured, partition, dynamics
@@ -63,8 +63,8 @@ MUTANTS = [
     M("metric", "mechanics/metric.py",
       "log_weights = half.min() - half", "log_weights = half - half.min()",
       "test_metric.py::test_weights_of_rigid_samples"),
-    M("metric", "mechanics/metric.py", "links[:, links.shape[1] - chain.n :] = w, 1.0 / w",
-      "links[:, links.shape[1] - chain.n :] = w, w",
+    M("metric", "mechanics/metric.py", "np.append(np.zeros(int(layout.fixed)), w)",
+      "np.append(np.zeros(int(layout.fixed)), 1.0 / w)",
       "test_fixman_force.py::test_the_mobility_metric_is_that_of_other_masses"),
     M("analytic", "sampling/analytic.py",
       "even = 2.0 + (1.0 + c) * p", "even = 2.0 + (1.0 - c) * p",

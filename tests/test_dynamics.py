@@ -668,6 +668,9 @@ def test_projection_that_cannot_succeed_is_a_typed_error():
             fx.project(chain, x, targets)
     with pytest.raises(ValueError, match=r"length\(0, 1\) is -1.0 in frame 1: lengths"):
         fx.project(chain, x, [[1.0, 1.0, 1.0], [1.0, -1.0, 1.0]])
+    for some in (chain, fx.Chain.linear(3, dim=2, hard=())):  # also where nothing is hard
+        with pytest.raises(ValueError, match="targets must be finite, got nan"):
+            fx.project(some, x, np.nan)
 
 
 # --- memory ----------------------------------------------------------------------------------

@@ -292,6 +292,16 @@ def test_one_analysis_serves_matrices_of_one_pattern_or_less():
         structured.Sparse(sp.csr_array(np.eye(5)), symbolic)
 
 
+def test_reprs_are_short():
+    band = structured.Tridiagonal(np.ones(901), np.full(899, 0.6), np.full(899, 0.8))
+    blocks = structured.BlockTridiagonal([np.eye(3)] * 300, np.zeros((299, 3, 3)))
+    for matrix in (band, blocks, structured.Sparse(sp.eye_array(900))):
+        for text in (repr(matrix), repr(matrix.factor())):
+            assert "900 rows" in text
+            assert len(text) < 100
+    assert {"Sparse", "Factor"} <= {*dir(structured)} <= {*structured.__all__}
+
+
 def test_sparse_edges():
     empty = structured.Sparse(sp.csr_array((0, 0)))
     assert empty.to_dense().shape == (0, 0)

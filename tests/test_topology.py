@@ -267,6 +267,22 @@ def test_a_ring_of_four_with_all_its_angles(dim, count):
     assert len(chain.redundant) == count
 
 
+def test_a_large_rigid_ring_is_the_linear_chain_without_what_closes_it():
+    chain = fx.Chain.ring(700, dim=2, hard=("length", "angle"), drop_redundant=True)
+    assert [row.kind for row in chain.redundant] == ["length", "angle", "angle"]
+    line = fx.Chain.linear(700, dim=2, hard=("length", "angle"))
+    assert np.array_equal(chain.hard_mask, line.hard_mask)
+
+
+def test_a_star_is_a_tree_of_arms():
+    parents = [-1, 0, 1, 0, 3, 0, 5]
+    assert fx.Chain.star(3, 2, dim=2, masses=2.0) == fx.Chain.branched(parents, dim=2, masses=2.0)
+    assert fx.Chain.star(1, 1) == fx.Chain.linear(2)
+    for arms, length in ((0, 2), (2, 0)):
+        with pytest.raises(ValueError, match="at least 1"):
+            fx.Chain.star(arms, length)
+
+
 @given(n=st.integers(3, 9), more=st.integers(0, 4), dim=st.sampled_from((2, 3)), seed=seeds)
 def test_dependent_rows_are_those_that_do_not_raise_the_rank(n, more, dim, seed):
     rng = np.random.default_rng(seed)

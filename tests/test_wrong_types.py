@@ -99,6 +99,7 @@ CALLS = {
     "Chain.linear": (fx.Chain.linear, {"n": 4, "dim": 3, "base": "free", "masses": 1.0}),
     "Chain.linear, hard": (fx.Chain.linear, {"hard": ("length",), "n": 4}),
     "Chain.branched": (fx.Chain.branched, {"parents": [-1, 0, 0], "dim": 3, "base": "free"}),
+    "Chain.star": (fx.Chain.star, {"arms": 3, "length": 2, "dim": 3, "masses": 1.0}),
     "Chain.ring": (fx.Chain.ring, {"n": 4, "dim": 3, "masses": 1.0, "hard": ("length",)}),
     "Chain.from_bonds": (fx.Chain.from_bonds, {"n": 3, "bonds": [(0, 1), (1, 2)], "extra": ()}),
     "Chain.from_json": (fx.Chain.from_json, {"text": CHAIN.to_json()}),

@@ -22,7 +22,7 @@ from fixman.chains.chain import Chain
 from fixman.chains.coordinates import Coordinate, Index, Rows
 from fixman.errors import ConstraintSolveError, FrameError
 from fixman.mechanics.dynamics import project
-from fixman.mechanics.structured import Sparse, SparseFactor
+from fixman.mechanics.structured import Factor, Sparse
 
 # A half turn about an odd axis, its own inverse: the chart of a free chain is singular where the
 # first bond points along e_x, as it often does in lattices and in structures built by hand.
@@ -45,7 +45,7 @@ class Pieces(NamedTuple):
     bonds: Index  # of its beads (bonds, 2)
     lengths: Index  # their places among the molecule's hard rows, −1 if soft (pieces, bonds)
     ends: Any  # −1 and 1 at the ends of each bond (m − 1, bonds), no first bead, the last first
-    factor: SparseFactor  # of ends @ ends.T
+    factor: Factor  # of ends @ ends.T
 
     def set(self, x: Floats, values: Floats) -> Floats:
         """Set hard values: shapes (frames, chains, pieces, m, 3), and from where they came.

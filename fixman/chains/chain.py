@@ -15,13 +15,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fixman._common import arrays as _arrays
-from fixman._common.arrays import Array, Lead
+from fixman._common.arrays import Array
 from fixman.chains import coordinates, hard_sets, redundancy, straight_bends, topology
 from fixman.chains.coordinates import STRAIGHT, Coordinate, Index
 from fixman.chains.hard_sets import EXTRA
 from fixman.chains.layout import Layout
 from fixman.errors import SingularConstraintError
 from fixman.kernels.chain.rows import KINDS, LENGTH
+
+__all__ = ["Chain"]
 
 Base = Literal["free", "fixed"]
 
@@ -32,7 +34,7 @@ BEAD_BYTES = 380  # that a chain in the plane takes while it is made; in space 5
 class Chain:
     """Point masses, their internal coordinates, and which of these are hard.
 
-    Immutable, hashable and comparable by content.  Make one with `Chain.linear`,
+    Immutable, hashable and comparable by content.  Make one with `Chain.linear`, `Chain.star`,
     `Chain.branched`, `Chain.ring` or `Chain.from_bonds`.
 
     Attributes
@@ -141,6 +143,18 @@ class Chain:
         """
         held = extra, straight, masses, hard, rotatable, hydrogens, drop_redundant
         return _assemble(topology.tree(parents), _NO_BONDS, dim, base, *held)
+
+    @classmethod
+    def star(cls, arms: int, length: int, **options: Any) -> Chain:
+        """Make a star: so many arms of ``length`` beads on bead 0, numbered arm by arm.
+
+        The options are those of `Chain.branched`.
+        """
+        arms = _arrays.positive_int(arms, "arms")
+        length = _arrays.positive_int(length, "length", BEAD_BYTES * arms)
+        parents = np.arange(-1, arms * length)
+        parents[1::length] = 0
+        return cls.branched(parents, **options)
 
     @classmethod
     def ring(
@@ -380,11 +394,6 @@ def single(chain: Chain, x: ArrayLike) -> Array:
     if array.ndim != 2:
         raise ValueError(f"x must be one configuration ({chain.n}, {chain.dim}), got {array.shape}")
     return array
-
-
-def count(lead: Lead) -> int:
-    """Return the number of frames."""
-    return int(np.prod(lead, dtype=np.int64))
 
 
 def closures(chain: Chain) -> Index:

@@ -31,6 +31,8 @@ from fixman.kernels.chain.rows import (
     TORSION,
 )
 
+__all__ = ["Coordinate"]
+
 STRAIGHT = tuple(kind.name for kind in KINDS if kind.straight)  # the rows of one straight bend
 # For each kind the one whose formulas it has, in the plane and in space.
 FORMULAS = np.array(

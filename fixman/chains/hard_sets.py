@@ -7,7 +7,6 @@ words that only make sense for a molecule.
 from __future__ import annotations
 
 import operator
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import combinations
 from typing import Any
@@ -171,15 +170,12 @@ def straight_rows(
         named = [row.beads for row in extra_rows(angles, n, dim, fixed)]
     except ValueError as error:
         raise ValueError(f"{wrong}: {error}") from None
-    bends = [beads if beads[0] < beads[2] else beads[::-1] for beads in named]
+    bends = list(dict.fromkeys(min(beads, beads[::-1]) for beads in named))
     if bends and dim == 2:
         raise ValueError(
             "straight=… is for space: in the plane a straight angle is like any other, and held as "
             "one, by hard=… or extra=[('angle', (i, j, k))]"
         )
-    for bend, uses in Counter(bends).items():
-        if uses > 1:
-            raise ValueError(f"straight names the bend {bend} twice")
     rows = tuple(Coordinate(kind, bend) for bend in bends for kind in STRAIGHT)
     return rows, Lines(bends)  # which refuses what cannot be
 

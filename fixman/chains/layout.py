@@ -25,6 +25,8 @@ from fixman.kernels.chain.hard import Hard, units
 from fixman.kernels.chain.rows import LENGTH, SQUARE
 from fixman.kernels.factors.sparse import Symbolic, analyse, places
 
+Refusal = type[FrameError]
+
 
 class Slots(NamedTuple):
     """Points of rows that move, row by row: (s,) each.
@@ -88,12 +90,11 @@ class HardPattern:
 
     @cached_property
     def terms(self) -> NDArray[np.int32]:
-        """Place of each of `pairs` in order, the two points (4 · row + point), and the bead."""
+        """Place of each of `pairs`, the two points (4 · row + point), and the bead."""
         flat = 4 * self.slots.row + self.slots.point
         s, t = self.pairs
-        order = np.argsort(self.places, kind="stable")
         table = np.stack([self.places, flat[s], flat[t], self.slots.bead[s]], axis=1)
-        return table[order].astype(np.int32)
+        return table.astype(np.int32)
 
     @cached_property
     def _products(self) -> tuple[Index, Index]:
@@ -135,25 +136,26 @@ class HardPattern:
             n=rows.n,
             front=front,
             kinds=kinds.astype(np.int8),
-            points=_int32(points - GHOSTS + front),
-            vectors=_int32(self.vectors),
-            products=_int32(products),
+            points=int32(points - GHOSTS + front),
+            vectors=int32(self.vectors),
+            products=int32(products),
             weights=weights,
-            owners=_int32(slots.row),
-            movers=_int32(slots.bead + front),
-            carriers=_int32(slots.vector),
+            owners=int32(slots.row),
+            movers=int32(slots.bead + front),
+            carriers=int32(slots.vector),
             signs=slots.sign,
             shares=slots.sign * inverse_masses[slots.bead],
             total=int(self.vectors[-1]),
-            ends=_int32(ends),
-            meets=_int32(meets),
+            ends=int32(ends),
+            meets=int32(meets),
             pulls=weights[pulls],
             symbolic=self.symbolic,
-            public=_int32(self.order),
+            public=int32(self.order),
         )
 
 
-def _int32(array: Any) -> Any:
+def int32(array: Any) -> Any:
+    """Return a flat table for kernels."""
     return np.ascontiguousarray(array, dtype=np.int32).reshape(-1)
 
 
@@ -166,17 +168,18 @@ def minimum_degree_pattern(table: Rows, hard: Index) -> HardPattern:
 
 def minimum_degree(m: int, i: Index, j: Index) -> Index:
     """Return the order of elimination of m rows, of which i and j touch each other."""
-    touching = sparse.coo_array((np.full(i.size, -1.0), (i, j)), shape=(m, m)).tocsc()
+    touching = sparse.coo_array((np.full(i.size, -1.0), (i, j)), shape=(m, m))
     touching = touching + touching.T
     # Any matrix of this pattern will do; a dominant diagonal keeps its factorization plain.
     dominant = 1.0 + abs(touching).sum(axis=0)
-    factor = linalg.splu(
-        (touching + 2.0 * sparse.diags_array(dominant)).tocsc(),
-        permc_spec="MMD_AT_PLUS_A",
-        diag_pivot_thresh=0.0,
-        options={"SymmetricMode": True},
-    )
+    factor = symmetric_lu(touching + 2.0 * sparse.diags_array(dominant))
     return np.argsort(factor.perm_c).astype(np.int64)
+
+
+def symmetric_lu(matrix: Any, order: str = "MMD_AT_PLUS_A") -> Any:
+    """Factor a symmetric positive definite matrix by SciPy, pivots on the diagonal."""
+    options: Any = {"permc_spec": order, "options": {"SymmetricMode": True}}
+    return linalg.splu(matrix.tocsc(), diag_pivot_thresh=0.0, **options)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -280,8 +283,7 @@ class Layout:
         bonds = self.rows.kinds == LENGTH
         if not (self.linear and bonds.any() and np.array_equal(self.hard_mask, bonds)):
             return np.empty((2, 0))
-        beads = np.stack([self.inverse_masses, self.masses])
-        return np.concatenate([np.zeros((2, int(self.fixed))), beads], axis=1)
+        return np.pad([self.inverse_masses, self.masses], ((0, 0), (int(self.fixed), 0)))
 
     @cached_property
     def sizes(self) -> tuple[int, int, Array, int, int]:
@@ -290,9 +292,7 @@ class Layout:
 
     # --- charts -----------------------------------------------------------------------------
 
-    def values(
-        self, table: Rows, x: ArrayLike, error: type[FrameError] = SingularCoordinateError
-    ) -> Array:
+    def values(self, table: Rows, x: ArrayLike, error: Refusal = SingularCoordinateError) -> Array:
         """Values (..., len(table)) of some coordinates of configurations x (..., n, dim)."""
         x = arrays.real(x, (self.n, self.dim), "x")
         q, bad = table.values(x)
@@ -301,14 +301,22 @@ class Layout:
             self.refuse(bent, x, bad, "internal coordinates", error)
         return q.reshape(*x.shape[:-2], len(table))
 
-    def gradients(
-        self, table: Rows, x: Array, error: type[FrameError] = SingularCoordinateError
-    ) -> Array:
+    def gradients(self, table: Rows, x: Array, error: Refusal = SingularCoordinateError) -> Array:
         """Wilson rows (len(table), 4, 3) of some coordinates of one configuration x (n, dim)."""
         gradients, exist = table.gradients(x)
         if not exist.all():
             self.refuse(table, x, 0, "Wilson rows", error)
         return gradients
+
+    def rates(self, table: Rows, x: Array, v: Array, motion: Array | None, what: str) -> Array:
+        """κ (frames, len(table)) of some coordinates, or q̈ given the rows of a ``motion``."""
+        out = np.empty((x.size // (self.n * self.dim), len(table)))
+        flat = x.reshape(-1), v.reshape(-1), None if motion is None else motion.reshape(-1)
+        bad = charts.rate_frames(*flat, self.n, self.dim, self.fixed, table.tables, out)
+        if bad >= 0:
+            arrays.require_finite(v, (self.n, self.dim), "v")
+            self.refuse(table, x, bad, what)
+        return out
 
     def cartesian(self, q: Array, rates: Array | None = None) -> tuple[Array, Array]:
         """Positions and velocities (frames, n, dim) from q and rates (frames, n·d)."""
@@ -332,12 +340,7 @@ class Layout:
         self.soft_rows.refuse_lengths(x, frame, SingularCoordinateError)
 
     def refuse(
-        self,
-        table: Rows,
-        x: Array,
-        frame: int,
-        what: str,
-        error: type[FrameError] = SingularCoordinateError,
+        self, table: Rows, x: Array, frame: int, what: str, error: Refusal = SingularCoordinateError
     ) -> NoReturn:
         """Say why there is no answer in a frame: positions, rows without a gradient, overflow."""
         self.refuse_positions(x, frame)

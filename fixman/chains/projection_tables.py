@@ -71,8 +71,7 @@ def _general(system: Hard, own: Array, sides: Index | None) -> Projections:
 
 
 def _jointed(chain: Chain, targets: Array, masses: Array) -> Projections:
-    base = np.zeros(int(chain.layout.fixed))
-    w, m = (np.concatenate([base, beads]) for beads in (1.0 / masses, masses))
+    w, m = np.pad([1.0 / masses, masses], ((0, 0), (int(chain.layout.fixed), 0)))
     # A power of two changes no digit.
     size = np.log2(w.max()) + 2.0 * np.log2(targets.max())
     scale = 2.0 ** np.clip(-np.round(size), -1000.0, 1000.0)

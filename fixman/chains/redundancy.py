@@ -4,7 +4,8 @@ Rows that are far from dependent in one configuration are independent.  How many
 is decided without a tolerance, by elimination in the field of the integers modulo 2⁶¹ − 1, at
 random positions (theory.md section 5).  Which of them go is a choice, and is made by size, so that
 H^bb of those that stay is well conditioned: pivoted QR of rows of norm 1, to which those of the
-chart count LIKED times their size.
+chart count LIKED times their size.  Where many rows depend on each other, and no more need to go
+than are beyond the chart, these go.
 """
 
 from __future__ import annotations
@@ -15,12 +16,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import linalg, sparse
 from scipy.sparse import csgraph
-from scipy.sparse import linalg as sparse_linalg
 
 from fixman._common import arrays
 from fixman._common.arrays import Array
 from fixman.chains.coordinates import GHOST_POINTS, GHOSTS, Index, Rows
-from fixman.chains.layout import HardPattern, Layout, minimum_degree_pattern
+from fixman.chains.layout import HardPattern, Layout, minimum_degree_pattern, symmetric_lu
 from fixman.chains.straight_bends import end_to_end
 from fixman.errors import SingularConstraintError
 from fixman.kernels.algebra.field import PRIME
@@ -32,6 +32,7 @@ Mask = NDArray[np.bool_]
 LIKED = 4.0  # times, so that a row of the chart goes only where others hold much more of it
 NEVER_LEFT = 1e3  # straight bends, of which both rows stay or neither does
 ROUNDS = 30  # in which beads with few bonds are taken off
+SEARCHED = 1000  # rows, among which the choice by size takes a second; its time grows as the cube
 LARGE = 1e6  # between what independent rows give, below 1e5, and 1e13 and more of dependent ones
 
 
@@ -56,13 +57,17 @@ def independent(layout: Layout, near: Array | None) -> Mask:
     if not dependent.any():
         return stays
     place = layout.hard[pattern.order]
-    liked = np.where(place < layout.n * layout.dim, LIKED, 1.0)
+    added = place >= layout.n * layout.dim
+    liked = np.where(added, 1.0, LIKED)
     liked[pattern.rows.trait("straight")] = NEVER_LEFT
     clusters = _clusters(pattern, share, np.argsort(place))
     lost = np.zeros(place.size, dtype=bool)
     for cluster in clusters:
-        surplus = int(np.count_nonzero(dependent[cluster]))
-        lost[cluster] = ~_chosen(rows[cluster], liked[cluster], surplus)
+        surplus = np.count_nonzero(dependent[cluster])
+        if cluster.size > SEARCHED and surplus == np.count_nonzero(added[cluster]):
+            lost[cluster] = added[cluster]  # those of the chart depend on nothing
+        else:
+            lost[cluster] = ~_chosen(rows[cluster], liked[cluster], surplus)
     kept = np.flatnonzero(~lost)
     rest = minimum_degree_pattern(pattern.rows, kept)
     wrong = np.zeros(place.size, dtype=bool)
@@ -92,9 +97,8 @@ def _clearly_bonds(rows: Rows) -> bool:
 def _clearly_full(rows: sparse.csr_array) -> bool:
     """Whether rows B of norm 1 are far from dependent: (B Bᵀ)⁻¹ leaves a random vector small."""
     start = np.random.default_rng(0).normal(size=rows.shape[0])
-    options: Any = {"permc_spec": "MMD_AT_PLUS_A", "options": {"SymmetricMode": True}}
     try:
-        factor = sparse_linalg.splu((rows @ rows.T).tocsc(), diag_pivot_thresh=0.0, **options)
+        factor = symmetric_lu(rows @ rows.T)
     except RuntimeError:  # exactly singular
         return False
     return bool(np.abs(factor.solve(start)).max() < LARGE)
@@ -184,7 +188,7 @@ def _exactly(pattern: HardPattern, cluster: Index) -> Mask:
     return _eliminate(part)[0]
 
 
-def _chosen(rows: sparse.csr_array, liked: Array, surplus: int) -> Mask:
+def _chosen(rows: sparse.csr_array, liked: Array, surplus: Any) -> Mask:
     """Which rows of a cluster stay, by size: each the farthest from the span of all before.
 
     Costs O(rows · columns²), and memory for a dense matrix.

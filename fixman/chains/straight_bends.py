@@ -166,13 +166,11 @@ class _Graph:
             head = part[0]  # that inwards, if there is one, whose angles are hard
             for hung in part[1:]:
                 if _join(joined, head[0], hung[0]):
-                    (one, inner), (bead, outer) = sorted((head, hung), key=self._outwards)
+                    two = sorted((head, hung), key=lambda hung: self.rank[hung[0]])
+                    (one, inner), (bead, outer) = two
                     inner = self.inner[outer] if inner == outer else inner
                     rows.append(Coordinate("torsion", (one, inner, outer, bead)))
         return rows
-
-    def _outwards(self, hung: tuple[int, int]) -> int:
-        return self.rank[hung[0]]
 
     def _held_to(self, bead: int, seat: int, on: set[int]) -> int | None:
         """Return which other bead off a line the chart holds one to, about the line."""

@@ -93,16 +93,15 @@ def references(parents: Index, dim: int, fixed: bool) -> Index:
         return table
     sequence = outwards(parents)
     rank = np.argsort(sequence)
-    # Ancestors of ancestors: the ghosts stand in a line before the root.
-    line = np.concatenate([parents, [-4, -3, -2]])
+    inner = sequence[parents[sequence] == 0]  # the root's children
+    first = int(inner[0]) if inner.size else -1
+    # Ancestors of ancestors: the ghosts −1, −2 and −3 stand in a line before the root.
+    line = np.append(parents, [-3, -2])
     angle = line[parents]
-    if fixed:
-        torsion = line[angle]
-    else:
-        inner = sequence[parents[sequence] == 0]  # the root's children
-        first = int(inner[0]) if inner.size else -1
+    if not fixed:
         angle[inner[:1]], angle[inner[1:]] = -2, first
-        torsion = np.where(angle >= 0, line[angle], -3)
+    torsion = line[angle]
+    if not fixed:
         # Where the angle reference is the root, its first other child serves; where it is the
         # root's first child, that one's first child does; where it comes later, a ghost.
         about_root = (angle == 0) & (parents >= 0)
@@ -110,7 +109,7 @@ def references(parents: Index, dim: int, fixed: bool) -> Index:
         other[parents == first] = inner[1] if inner.size > 1 else -2
         after = sequence[parents[sequence] == first]
         other[inner[1:]] = after[0] if after.size else -2
-        use = about_root.copy()
+        use = about_root
         use[inner[1:]] = True
         later = other >= 0
         later[later] = rank[other[later]] > rank[np.flatnonzero(later)]

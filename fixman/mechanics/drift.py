@@ -14,21 +14,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple
+from math import prod
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from fixman._common.arrays import Array
-from fixman.chains.chain import Chain, count
+from fixman.chains.chain import Chain
 from fixman.chains.coordinates import Index
-from fixman.chains.layout import HardPattern, minimum_degree
+from fixman.chains.layout import HardPattern, int32, minimum_degree
 from fixman.kernels.chain.drift import Drift, drift_frames, units
 from fixman.kernels.factors.sparse import Symbolic, analyse, places
 from fixman.mechanics.metric import run_frames
 from fixman.mechanics.refusals import raise_failure
-
-__all__ = ["MeanForces", "mean_forces"]
 
 
 class MeanForces(NamedTuple):
@@ -53,7 +52,7 @@ def mean_forces(chain: Chain, x: Array, force: Array, friction: Array, kT: float
     n, dim, _, hard, _ = chain.layout.sizes
     lead = x.shape[:-2]
     drift = _pattern(chain).drift(1.0 / friction)
-    out = np.empty((count(lead), n * dim + hard + 6))
+    out = np.empty((prod(lead), n * dim + hard + 6))
     given = x.reshape(-1), force.reshape(-1), drift, kT
     bad = run_frames(drift_frames, given, len(out), out.reshape(-1), units(drift))
     if bad >= 0:
@@ -109,11 +108,11 @@ class _Wide(HardPattern):
         pairs = counts * (counts + 1) // 2
         return Drift(
             hard=system,
-            slots=_int32(np.searchsorted(system.owners, np.arange(m + 1))),
-            begins=_int32(begins),
-            near=_int32(near),
-            firsts=_int32(np.cumsum(pairs) - pairs),
-            places=_int32(places(self.symbolic, later, earlier)),
+            slots=int32(np.searchsorted(system.owners, np.arange(m + 1))),
+            begins=int32(begins),
+            near=int32(near),
+            firsts=int32(np.cumsum(pairs) - pairs),
+            places=int32(places(self.symbolic, later, earlier)),
             doubled=np.where(diagonal, 1.0, 2.0) * system.weights,
             most=int(counts.max(initial=0)),
         )
@@ -123,7 +122,3 @@ def _ranges(counts: Index) -> Index:
     """0 … counts[0] − 1, 0 … counts[1] − 1, and so on."""
     ends = np.cumsum(counts)
     return np.arange(counts.sum()) - np.repeat(ends - counts, counts)
-
-
-def _int32(array: Any) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
-    return np.ascontiguousarray(array, dtype=np.int32)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import overload
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import ArrayLike
 from fixman._common import arrays
 from fixman._common.arrays import Array, Lead, overflow
 from fixman.chains import projection_tables
-from fixman.chains.chain import Chain, count, require_chain
+from fixman.chains.chain import Chain, require_chain
 from fixman.chains.layout import Layout
 from fixman.chains.straight_bends import NEARLY
 from fixman.errors import ConstraintSolveError, FrameError, SingularCoordinateError
@@ -69,17 +70,11 @@ class Motion:
         SingularCoordinateError
             If a soft coordinate has no gradient, as on straight 3-D chains.
         """
-        chain = self._chain
         if self._qdd is None:
-            (x, v), table = self._state, chain.layout.soft_rows
-            qdd = np.empty((self._out.shape[0], len(table)))
-            flat = x.reshape(-1), v.reshape(-1), self._out.reshape(-1)
-            shape = chain.n, chain.dim, chain.layout.fixed
-            bad = motion.soft_accelerations(*flat, *shape, table.tables, qdd)
-            if bad >= 0:
-                chain.layout.refuse(table, x, bad, "soft accelerations")
-            self._qdd = qdd
-        return _view(self._qdd, (*self._lead, chain.soft.size))
+            layout = self._chain.layout
+            given = *self._state, self._out
+            self._qdd = layout.rates(layout.soft_rows, *given, "soft accelerations")
+        return _view(self._qdd, (*self._lead, self._chain.soft.size))
 
 
 def _view(array: Array, shape: Lead) -> Array:
@@ -146,7 +141,7 @@ def forward_dynamics(
             f = arrays.spread(f, lead, tail).reshape(-1, dim)
     planar = dim == 2 and links.size > 0
     columns = n * dim + hard
-    out = np.empty((count(lead) if lead else 1, columns + soft if planar else columns))
+    out = np.empty((prod(lead) if lead else 1, columns + soft if planar else columns))
     bad = _frames(layout, flat_x, flat_v, tau, f, out)
     if bad >= 0:
         others = {"v": v} if force is None else {"v": v, "force": f.reshape(*lead, *tail)}
@@ -215,7 +210,7 @@ def inverse_dynamics(
     arrays.require_finite(f, tail, "force")
     lead = arrays.common_lead(x.shape[:-2], v.shape[:-2], qdd.shape[:-1], f.shape[:-2])
     x, v, f = (arrays.spread(array, lead, tail) for array in (x, v, f))
-    frames = count(lead)
+    frames = prod(lead)
     r = -velocity_terms(chain, x, v).reshape(frames, n * dim)
     r[:, chain.soft] += arrays.spread(qdd, lead, (soft,)).reshape(frames, soft)
     table = chain.layout.chart
@@ -275,7 +270,7 @@ def project(
     straight = rows.trait("straight")
     x0 = arrays.real(x, tail, "x")
     if not arrays.taken(targets, "targets").ndim:
-        targets = np.where(straight, 0.0, arrays.real(targets, (), "targets"))
+        targets = np.where(straight, 0.0, arrays.number(targets, "targets"))
     goal = arrays.real(targets, (hard,), "targets")
     goal = np.where(straight & (np.abs(goal) <= NEARLY), 0.0, goal)
     speed = x0 if v is None else arrays.real(v, tail, "v")
@@ -287,7 +282,7 @@ def project(
     arrays.require_finite(goal, (hard,), "targets", "hard coordinate")
     _require_targets(chain, goal, lead)
     near, rate = np.empty_like(x0), np.empty(0 if v is None else x0.shape)
-    frames = count(lead)
+    frames = prod(lead)
     if frames:
         each = goal.reshape(frames, hard)
         system, front, goals = projection_tables.nearby(chain, each)

@@ -25,9 +25,7 @@ from fixman._common import arrays, statistics
 from fixman._common.arrays import Array
 from fixman.chains.chain import Chain, require_chain
 from fixman.errors import FrameError
-from fixman.kernels.algebra.vectors import Axes
 from fixman.kernels.chain import freely_jointed, hard
-from fixman.kernels.chain.hard import Hard
 from fixman.kernels.compiler.lanes import EIGHTS, LANES, ONE
 from fixman.mechanics.refusals import raise_failure
 
@@ -123,6 +121,9 @@ class Reweighting(NamedTuple):
     log_weights: Array
     effective_size: float
 
+    def __repr__(self) -> str:
+        return f"<Reweighting: {self.log_weights.size} samples worth {self.effective_size:.4g}>"
+
 
 def reweight(
     chain: Chain,
@@ -207,18 +208,6 @@ def _inverse_masses(chain: Chain, given: ArrayLike | None) -> Array | None:
     return w
 
 
-def _tables(chain: Chain, w: Array | None) -> tuple[Array, Axes, bool] | Hard:
-    """Return what the kernels read: joints of a chain of bonds, or hard rows."""
-    layout = chain.layout
-    links = layout.links
-    if not links.size:
-        return layout.system if w is None else layout.pattern.system(w)
-    if w is not None:
-        links = links.copy()
-        links[:, links.shape[1] - chain.n :] = w, 1.0 / w
-    return links, (0,) * chain.dim, layout.fixed
-
-
 def _each(
     chain: Chain,
     x: ArrayLike,
@@ -230,23 +219,29 @@ def _each(
     """Compute frames now, or those of a Dask array when it is."""
     w = _inverse_masses(chain, inverse_masses)
     workers = arrays.positive_int(workers, "workers")
-    if hasattr(x, "map_blocks") and hasattr(x, "rechunk"):
-        return _lazily(partial(_computed, chain, w, workers, factor, forces), x, chain, forces)
-    return _computed(chain, w, workers, factor, forces, x)
+    compute = partial(_computed, chain, w, workers, factor, forces)
+    lazy = hasattr(x, "map_blocks") and hasattr(x, "rechunk")
+    return _lazily(compute, x, chain, forces) if lazy else compute(x)
 
 
 def _computed(
     chain: Chain, w: Array | None, workers: int, factor: float, forces: bool, x: ArrayLike
 ) -> Array:
     """``factor`` ln det H^bb of frames, or forces at kT = ``factor``."""
-    n, dim, links, _, _ = chain.layout.sizes
+    layout, n, dim = chain.layout, chain.n, chain.dim
     x = arrays.real(x, (n, dim), "x")
-    kernels: Any = freely_jointed if links.size else hard
-    units = freely_jointed.UNITS * n if links.size else chain.layout.units[forces]
-    given = x.reshape(-1), _tables(chain, w), factor if forces else None
+    kernel: Any = hard.metric_frames
+    tables: Any
+    if layout.links.size:
+        joints = layout.links[0] if w is None else np.append(np.zeros(int(layout.fixed)), w)
+        tables, units = (joints, (0,) * dim, layout.fixed), freely_jointed.UNITS * n
+        kernel = freely_jointed.metric_frames
+    else:
+        tables = layout.system if w is None else layout.pattern.system(w)
+        units = layout.units[forces]
+    given = x.reshape(-1), tables, factor if forces else None
     out = np.empty(x.shape if forces else x.shape[:-2])
-    frames = x.size // (n * dim)
-    bad = run_frames(kernels.metric_frames, given, frames, out.reshape(-1), units, workers)
+    bad = run_frames(kernel, given, x.size // (n * dim), out.reshape(-1), units, workers)
     if not forces:
         out *= factor
     if bad >= 0:

@@ -12,21 +12,21 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import cached_property
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import linalg, sparse
-from scipy.sparse.linalg import splu
 
 from fixman._common import arrays
-from fixman._common.arrays import Array, overflow
+from fixman._common.arrays import Array
 from fixman.chains.chain import Chain, single
+from fixman.chains.layout import symmetric_lu
 from fixman.errors import SingularConstraintError
 from fixman.kernels.chain import freely_jointed, hard
 from fixman.mechanics.dynamics import forward_dynamics
 from fixman.mechanics.refusals import raise_failure
-from fixman.mechanics.structured import Factor, TridiagonalFactor
+from fixman.mechanics.structured import Factor, TridiagonalFactor, finite
 
 __all__ = ["Partition"]
 
@@ -75,7 +75,6 @@ class Partition:
 
     @cached_property
     def _w(self) -> Array:
-        """Inverse mass of every Cartesian component."""
         return np.repeat(self.chain.layout.inverse_masses, self.chain.dim)
 
     def _inner(self, B: Matrix, C: Matrix) -> Matrix:
@@ -84,7 +83,8 @@ class Partition:
             product: Matrix = B @ sparse.diags_array(self._w).tocsr() @ C.T
         product.sum_duplicates()  # and sorts, which SciPy would otherwise do in place, later
         product.data.flags.writeable = False
-        return _finite(product, product.data)
+        finite(product.data)
+        return product
 
     @cached_property
     def H_aa(self) -> Matrix:
@@ -139,7 +139,7 @@ class Partition:
         with np.errstate(all="ignore"):
             F = self._B_a.T @ b
             answer: Array = self._B_a @ (w * (F + self._B_b.T @ self._push(F, w)))
-        return _finite(answer, answer)
+        return finite(answer)
 
     def _solve_lu(self, b: Array) -> Array:
         """c − f of eq. 13."""
@@ -150,10 +150,10 @@ class Partition:
             e = np.empty_like(d)
             if d.size:
                 H = self.H_bb[order][:, order]
-                e[order] = _lu(H, self.chain.layout.linear, _finite(d, d)[order])
+                e[order] = _lu(H, self.chain.layout.linear, finite(d)[order])
             f = self.H_ab @ e
             answer = np.asarray(c - f)
-        return _finite(answer, answer)
+        return finite(answer)
 
     def _push(self, F: Array, w: Array) -> Array:
         """λ that makes B_b M⁻¹ (F + B_bᵀ λ) vanish."""
@@ -162,9 +162,8 @@ class Partition:
         return push - self._hard_solve(self._B_b @ (w * (F + self._B_b.T @ push)))
 
     def _hard_solve(self, b: Array) -> Array:
-        """(H^bb)⁻¹ b in public order."""
         answer = np.empty_like(b)
-        answer[self._order] = self._factor.solve(_finite(b, b)[self._order])
+        answer[self._order] = self._factor.solve(finite(b)[self._order])
         return answer
 
     def tensions(self, force: ArrayLike) -> Array:
@@ -219,24 +218,14 @@ class Partition:
         J = J.reshape(chain.soft.size, chain.n * chain.dim)
         with np.errstate(all="ignore"):
             G: Array = (J / self._w) @ J.T
-        return _finite(G, G)
-
-
-_T = TypeVar("_T")
-
-
-def _finite(answer: _T, values: Array) -> _T:
-    """Pass an answer on if its values are finite."""
-    if not np.isfinite(values).all():
-        raise overflow("answer", 0, ())
-    return answer
+        return finite(G)
 
 
 def _hard_factor(chain: Chain, x: Array) -> Factor:
     """LDLᵀ of H^bb, in factor order."""
     layout = chain.layout
     if layout.links.size:
-        joints = layout.links, (0,) * chain.dim, layout.fixed
+        joints = layout.links[0], (0,) * chain.dim, layout.fixed
         work = np.empty((layout.links.shape[1] - 1, freely_jointed.UNITS))
         found = freely_jointed.factored(x.reshape(-1), 0, 0, joints, True, work.reshape(-1), 0.0)
         if found == found:
@@ -250,10 +239,8 @@ def _hard_factor(chain: Chain, x: Array) -> Factor:
 
 
 def _lu(H: Any, banded: bool, d: Array) -> Array:
-    """Solve with the LU factorization of SciPy."""
     if not banded:
-        pivots: Any = {"diag_pivot_thresh": 0.0, "options": {"SymmetricMode": True}}
-        return np.asarray(splu(H.tocsc(), permc_spec="NATURAL", **pivots).solve(d))
+        return np.asarray(symmetric_lu(H, "NATURAL").solve(d))
     diagonals = H.todia()
     h = int(np.abs(diagonals.offsets).max(initial=0))
     bands = np.zeros((2 * h + 1, len(d)))

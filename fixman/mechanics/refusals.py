@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import NamedTuple, NoReturn
 
 import numpy as np
 
 from fixman._common import arrays
 from fixman._common.arrays import Array, listed, overflow
-from fixman.chains.chain import Chain, count
+from fixman.chains.chain import Chain
 from fixman.chains.coordinates import Coordinate
 from fixman.errors import SingularConstraintError, SingularCoordinateError
 from fixman.kernels.chain import hard
@@ -30,7 +31,7 @@ def raise_failure(
     chain.layout.pattern.rows.refuse_singular(x, frame, SingularConstraintError)
     if torque is not None:
         arrays.require_finite(torque, (chain.soft.size,), "torque", "soft coordinate")
-        pushed = np.flatnonzero(torque.reshape(count(lead), -1)[frame])
+        pushed = np.flatnonzero(torque.reshape(prod(lead), -1)[frame])
         chain.layout.soft_rows.take(pushed).refuse_singular(x, frame, SingularCoordinateError)
     # A pivot of H^bb is lost: name the rows in the combination that vanishes.
     nearest = nearest_dependence(chain, x.reshape(-1, chain.n, chain.dim)[frame].copy())
@@ -43,8 +44,9 @@ def raise_failure(
         "hard angles and torsions, keep a bead between others within about 1e10 of them)"
     )
     choice = ", or choose which rows stay by positions like these, drop_redundant=x"
+    lost, *holding = nearest.rows
     raise SingularConstraintError(
-        str(nearest),
+        f"{lost} depends on {listed(holding, NAMED) or 'the other hard coordinates'}",
         f"{masses if ratio > UNEVEN else ''}: make one of these soft or leave it out, or stay away "
         f"from this configuration{choice if chain.redundant else ''}",
         frame=arrays.frame_index(frame, lead),
@@ -57,11 +59,6 @@ class Dependence(NamedTuple):
 
     share: float
     rows: list[Coordinate]
-
-    def __str__(self) -> str:
-        """``length(0, 1) depends on length(1, 2)``."""
-        first, *others = map(str, self.rows)
-        return f"{first} depends on {listed(others, NAMED) or 'the other hard coordinates'}"
 
 
 def nearest_dependence(chain: Chain, x: Array) -> Dependence | None:

@@ -52,6 +52,9 @@ class Tridiagonal:
         for k in np.flatnonzero(np.abs(c * c + s * s - 1.0) > 1e-6)[:1]:
             raise ValueError(f"joint {k} has cosine {c[k]} and sine {s[k]}, not of one angle")
 
+    def __repr__(self) -> str:
+        return f"<Tridiagonal: {self.weights.size - 1} rows>"
+
     def to_dense(self) -> Array:
         """Return the dense matrix."""
         off = -self.weights[1:-1] * self.cosines
@@ -106,6 +109,9 @@ class BlockTridiagonal:
         arrays.require_finite(D, D.shape, "diagonal", "block")
         arrays.require_finite(B, B.shape, "lower", "block")
         self.diagonal, self.lower = D, B
+
+    def __repr__(self) -> str:
+        return f"<BlockTridiagonal: {self.sizes.size} blocks, {self.sizes.sum()} rows>"
 
     def to_dense(self) -> Array:
         """Return the dense matrix."""
@@ -178,6 +184,9 @@ class Sparse:
         self._V: Array = np.zeros(self.symbolic.nnz)
         np.add.at(self._V, place, a)
 
+    def __repr__(self) -> str:
+        return f"<Sparse: {self.symbolic.size} rows, {self.symbolic.nnz} elements of its factor>"
+
     def to_csc(self) -> csc_array[Any]:
         """Return the lower triangle, with the zeros that the factor fills."""
         return _lower(self._V, self.symbolic)
@@ -187,16 +196,19 @@ class Sparse:
         lower: Array = self.to_csc().toarray()
         return lower + np.tril(lower, -1).T
 
-    def factor(self) -> SparseFactor:
+    def factor(self) -> Factor:
         """LDLᵀ in O(Σ |column of L|²); errors are those of `BlockTridiagonal.factor`."""
-        return SparseFactor.of(self._V.copy(), self.symbolic)
+        return Factor.of(self._V.copy(), self.symbolic)
 
 
-class SparseFactor:
+class Factor:
     """The LDLᵀ of a `Sparse`."""
 
     def __init__(self, V: Array, D: Array, symbolic: sparse.Symbolic) -> None:
         self._V, self._D, self._symbolic = V, D, symbolic
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self._symbolic.size} rows, {self._symbolic.nnz} elements>"
 
     @classmethod
     def of(cls, V: Array, symbolic: sparse.Symbolic) -> Self:
@@ -221,22 +233,19 @@ class SparseFactor:
         y = _rows(b, "b", self._symbolic.size, (1, 2))
         rows = np.ascontiguousarray(y.T if y.ndim == 2 else y[None])
         sparse.solve_each(self._V, self._D, self._symbolic, rows)
-        return _finite(rows.T.reshape(y.shape))
+        return finite(rows.T.reshape(y.shape))
 
     def _inverse(self) -> Array:
         S, work = np.empty_like(self._V), np.empty(2 * self._symbolic.size)
         sparse.inverse_on_pattern(self._V, self._D, S, self._symbolic, work, 0.0)
-        return _finite(S)
+        return finite(S)
 
     def inverse_on_pattern(self) -> Any:
         """Return the lower triangle of A⁻¹ on the pattern of L, in O(Σ |column of L|²)."""
         return _lower(self._inverse(), self._symbolic)
 
 
-Factor = SparseFactor
-
-
-class TridiagonalFactor(SparseFactor):
+class TridiagonalFactor(Factor):
     """The LDLᵀ of a `Tridiagonal`, of 1/d_k (m,) and g_k = −L_{k+1,k} (m − 1,)."""
 
     def __init__(self, inverse: Array, g: Array) -> None:
@@ -251,7 +260,7 @@ class TridiagonalFactor(SparseFactor):
         return S.reshape(-1, 2).T
 
 
-class BlockTridiagonalFactor(SparseFactor):
+class BlockTridiagonalFactor(Factor):
     """The LDLᵀ of a `BlockTridiagonal`."""
 
     _matrix: BlockTridiagonal
@@ -266,9 +275,10 @@ class BlockTridiagonalFactor(SparseFactor):
         return S, T
 
 
-def _finite(answer: Array) -> Array:
+def finite(answer: Array) -> Array:
+    """Pass numbers on if they are finite."""
     if not np.isfinite(answer).all():
-        raise ValueError("the answer overflowed: scale the matrix or the right-hand side")
+        raise arrays.overflow("answer", 0, ())
     return answer
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
 from fixman._common import arrays
 from fixman._common.arrays import Array
-from fixman.chains.chain import Chain, count, require_chain, single
-from fixman.kernels.chain import charts
+from fixman.chains.chain import Chain, require_chain, single
+
+__all__ = ["velocity_terms", "wilson_b"]
 
 
 def wilson_b(chain: Chain, x: ArrayLike) -> sparse.csr_array[Any, Any]:
@@ -40,13 +40,5 @@ def velocity_terms(chain: Chain, x: ArrayLike, v: ArrayLike) -> Array:
     x, v = arrays.real(x, tail, "x"), arrays.real(v, tail, "v")
     lead = arrays.common_lead(x.shape[:-2], v.shape[:-2])
     x, v = arrays.spread(x, lead, tail), arrays.spread(v, lead, tail)
-    table = chain.layout.rows
-    kappa = np.empty((count(lead), len(table)))
-    bad = charts.curvature_frames(
-        x.reshape(-1), v.reshape(-1), chain.n, chain.dim, chain.layout.fixed,
-        table.formulas, table.beads, kappa,
-    )  # fmt: skip
-    if bad >= 0:
-        arrays.require_finite(v, tail, "v")
-        chain.layout.refuse(table, x, bad, "velocity terms")
-    return kappa.reshape(*lead, len(table))
+    kappa = chain.layout.rates(chain.layout.rows, x, v, None, "velocity terms")
+    return kappa.reshape(*lead, kappa.shape[1])

@@ -80,8 +80,3 @@ def minus(a, b):
 @exact_step
 def scaled(s, a):
     return times(s, a[0]), times(s, a[1]), times(s, a[2])
-
-
-@exact_step
-def opposite(a):
-    return less(0, a[0]), less(0, a[1]), less(0, a[2])

@@ -58,7 +58,7 @@ def dot(a, b):
 
 @exact_step
 def minus(a, b):
-    return a[0] - b[0], a[1] - b[1], a[2] - b[2]
+    return tuple(a[k] - b[k] for k in range(len(a)))
 
 
 @exact_step

@@ -12,16 +12,8 @@ import math
 import numpy as np
 
 from fixman.kernels import jit
-from fixman.kernels.algebra.vectors import (
-    SPACE,
-    cross,
-    dot,
-    minus,
-    plus,
-    put_vector,
-    scaled,
-    vector,
-)
+from fixman.kernels.algebra import vectors as vec
+from fixman.kernels.algebra.vectors import SPACE, plus, put_vector, scaled, vector
 from fixman.kernels.chain import rows as row
 from fixman.kernels.compiler.lanes import entry, exact, root
 from fixman.kernels.compiler.steps import exact_step
@@ -86,7 +78,7 @@ def value(P, kinds, points, r, fixed):
     kind = entry(kinds, r)
     u, v, t = chart_bonds(P, points, r, kind, fixed)
     c, s, divisor = row.measure(kind, u, v, t)
-    if row.is_angle(kind):
+    if entry(row.TURNS, kind):
         c = math.atan2(s, c)
     return c, divisor if row.measured(kind, u, v, t) else 0.0
 
@@ -105,7 +97,7 @@ def wilson_row(P, kinds, points, r, fixed, B, at):
         for a in range(12):
             B[at + a] = 0.0
         return 0.0
-    beads = row.beads_of(kind)
+    beads = entry(row.BEADS, kind)
     if beads == 2:
         for a in range(3):
             B[at + 3 + a] = B[at + a]
@@ -176,26 +168,35 @@ def internal_frames(x, n, dim, fixed, kinds, points, q):
         for r in range(kinds.size):
             q[frame, r], divisor = value(P, kinds, points, r, fixed)
             # A straight angle has a value; bonds that cannot be measured are lengths as well.
-            good = good and (divisor > row.SMALLEST_SINE or row.is_everywhere(kinds[r]) == 1)
+            good = good and (divisor > row.SMALLEST_SINE or row.EVERYWHERE[kinds[r]] == 1)
         if not good and bad < 0:
             bad = frame
     return bad
 
 
 @jit
-def curvature_frames(x, v, n, dim, fixed, kinds, points, kappa):
-    """κ of every frame into ``kappa (frames, m)``; the first frame without an answer, or -1."""
-    P, V = np.empty(3 * n + 9), np.empty(3 * n + 9)
-    for frame in range(kappa.shape[0]):
+def rate_frames(x, v, motion, n, dim, fixed, rows, out):
+    """κ of some coordinates in every frame, q̈ = B ẍ + κ where there is a ``motion``; as above.
+
+    ``motion``, flat, has ẍ first in each frame, as `motion_frames` leave it.
+    """
+    kinds, points, columns = rows
+    width = 0 if motion is None else motion.size // max(out.shape[0], 1)
+    P, V, B = np.empty(3 * n + 9), np.empty(3 * n + 9), np.empty(12)
+    for frame in range(out.shape[0]):
         good = put_points(x, frame, n, dim, fixed, P)
         good = put_velocities(v, frame, n, dim, fixed, V) and good
         check = 0.0
         for r in range(kinds.size):
-            _, sine = value(P, kinds, points, r, fixed)
-            if not sine > row.SMALLEST_SINE:
+            if motion is None:
+                total, (_, divisor) = 0.0, value(P, kinds, points, r, fixed)
+            else:
+                divisor = wilson_row(P, kinds, points, r, fixed, B, 0)
+                total = row_times(B, columns, r, motion, frame * width, dim)
+            if not divisor > row.SMALLEST_SINE:
                 return frame
-            kappa[frame, r] = row_curvature(P, V, kinds, points, r, fixed)
-            check += 0.0 * kappa[frame, r]
+            out[frame, r] = total + row_curvature(P, V, kinds, points, r, fixed)
+            check += 0.0 * out[frame, r]
         if not good or check != 0.0:
             return frame
     return -1
@@ -235,10 +236,10 @@ def hinge(references, k, dim, fixed):
 def bond_frame(e, radial, c, s):
     """Direction ê and ŷ of a bond at an angle from its axis, in a half plane, made orthonormal."""
     along = plus(scaled(c, e), scaled(s, radial))
-    along = scaled(1.0 / root(dot(along, along)), along)
-    beside = minus(scaled(s, e), scaled(c, radial))
-    beside = minus(beside, scaled(dot(beside, along), along))
-    return along, scaled(1.0 / root(dot(beside, beside)), beside)
+    along = scaled(1.0 / root(vec.dot(along, along)), along)
+    beside = vec.minus(scaled(s, e), scaled(c, radial))
+    beside = vec.minus(beside, scaled(vec.dot(beside, along), along))
+    return along, scaled(1.0 / root(vec.dot(beside, beside)), beside)
 
 
 @exact_step
@@ -246,8 +247,8 @@ def summed(p, low, step):
     """p + step, with the rounding of earlier sums, and what is rounded off now."""
     step = plus(step, low)
     total = plus(p, step)
-    shift = minus(total, p)
-    return total, plus(minus(p, minus(total, shift)), minus(step, shift))
+    shift = vec.minus(total, p)
+    return total, plus(vec.minus(p, vec.minus(total, shift)), vec.minus(step, shift))
 
 
 @exact
@@ -293,7 +294,7 @@ def cartesian_frames(q, qd, shape, references, sequence, x, v):
                 half_plane = scaled(-1.0, vector(Y, host + 3, SPACE, 0.0))
                 if same >= 0:
                     half_plane = vector(R, same + 3, SPACE, 0.0)
-                radial = scaled(math.sin(torsion), cross(axis, half_plane))
+                radial = scaled(math.sin(torsion), vec.cross(axis, half_plane))
                 radial = plus(scaled(math.cos(torsion), half_plane), radial)
             direction, beside = bond_frame(axis, radial, math.cos(angle), math.sin(angle))
             put_vector(R, i, SPACE, radial)
@@ -310,9 +311,9 @@ def cartesian_frames(q, qd, shape, references, sequence, x, v):
                     turn = vector(Omega, same + 3, SPACE, 0.0)
                 turn = plus(turn, scaled(twist, axis))
                 put_vector(Omega, i, SPACE, turn)
-                turn = plus(turn, scaled(bend, cross(axis, radial)))
+                turn = plus(turn, scaled(bend, vec.cross(axis, radial)))
                 put_vector(omega, i, SPACE, turn)
-                rate = plus(scaled(stretch, direction), scaled(length, cross(turn, direction)))
+                rate = plus(scaled(stretch, direction), scaled(length, vec.cross(turn, direction)))
                 put_vector(V, i, SPACE, plus(vector(V, parent, SPACE, 0.0), rate))
         at = frame * n * dim
         for i in range(3, n + 3):

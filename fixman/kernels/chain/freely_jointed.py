@@ -1,25 +1,24 @@
 """ln det H^bb and the Fixman force of linear chains whose hard coordinates are exactly their bonds.
 
-Bond k, from 0, joins joints k and k + 1, of inverse masses w_k and w_{k+1}, and has the direction
-u_k; joints are the beads, after the base point (at the origin, w = 0) where the base is fixed.
-It is bond k + 1 of theory.md (bond k on a fixed base), and so are d, e and s.  With c_k =
-u_{k−1}·u_k, r_k = u_{k−1} × u_k and s_k = |r_k|, H^bb is tridiagonal (theory.md section 3; H^LL of
-Lee & Chirikjian 2005, eq. 23),
+Bonds are numbered as in theory.md and `tridiagonal`: bond k = 1 … N joins joints k − 1 and k, of
+inverse masses w_{k−1} and w_k, and has the direction u_k.  Joints are the beads, after the base
+point (at the origin, w = 0) where the base is fixed.  With c_k = u_{k−1}·u_k, r_k = u_{k−1} × u_k
+and s_k = |r_k|, H^bb is tridiagonal (theory.md section 3; H^LL of Lee & Chirikjian 2005, eq. 23),
 
-    H_kk = w_k + w_{k+1} ,   H_{k−1,k} = −w_k c_k ,                                         (1)
+    H_kk = w_{k−1} + w_k ,   H_{k−1,k} = −w_{k−1} c_k ,                                     (1)
 
 and its pivots have no subtraction,
 
-    d_k = w_{k+1} + e_k ,   e_k = (w_k / d_{k−1}) (e_{k−1} + w_k s_k²) ,   e_0 = w_0 .      (2)
+    d_k = w_k + e_k ,   e_k = (w_{k−1} / d_{k−1}) (e_{k−1} + w_{k−1} s_k²) ,   e_1 = w_0 .  (2)
 
 e_k is the inverse of the mass that the chain before opposes to a pull along bond k.  From the last
-bond on S = (H^bb)⁻¹ follows, S_kk as a sum of positive terms, with g_k = w_{k+1} c_{k+1} / d_k,
+bond on S = (H^bb)⁻¹ follows, S_kk as a sum of positive terms, with g_k = w_k c_{k+1} / d_k,
 
     S_kk = 1/d_k + g_k² S_{k+1,k+1} ,   S_{k,k+1} = g_k S_{k+1,k+1} ,                       (3)
 
 and with it the force of ½ kT ln det H^bb (theory.md section 4),
 
-    F = kT Σ_{k>0} w_k S_{k−1,k} ∇c_k ,   of bonds b_k = L_k u_k
+    F = kT Σ_{k>1} w_{k−1} S_{k−1,k} ∇c_k ,   of bonds b_k = L_k u_k
     ∂c_k/∂b_k = −r_k × u_k / L_k ,   ∂c_k/∂b_{k−1} = r_k × u_{k−1} / L_{k−1} .              (4)
 
 Sines come from rounded bonds, or where masses are `uneven` from positions, to full precision.
@@ -33,7 +32,7 @@ import math
 
 from fixman.kernels import jit
 from fixman.kernels.algebra.triples import load3, store_all
-from fixman.kernels.algebra.vectors import cross, dot, minus, put_states, scaled, states_of
+from fixman.kernels.algebra.vectors import cross, dot, minus, plus, put_states, scaled, states_of
 from fixman.kernels.chain.hard import aligned
 from fixman.kernels.chain.rows import measurable
 from fixman.kernels.compiler import lanes as lane
@@ -43,7 +42,7 @@ from fixman.kernels.factors.sparse import LN2, multiplied
 from fixman.kernels.factors.tridiagonal import inverse_before, onward
 
 UNEVEN = 1e4  # ratio of masses; rounded sines cost ln det up to eps √ratio a bond
-# What `factored` leaves of a bond: u, 1/L, g of the bond before, 1/d and r.
+# What `factored` leaves of bond k, from unit UNITS (k − 1) on: u_k, 1/L_k, g_{k−1}, 1/d_k and r_k.
 U, SHRINK, G, INVERSE, BEND, UNITS = 0, 3, 4, 5, 6, 9
 
 
@@ -51,22 +50,10 @@ U, SHRINK, G, INVERSE, BEND, UNITS = 0, 3, 4, 5, 6, 9
 
 
 @exact_step
-def two_rest(s, a, b):
-    t = s - a
-    return (a - (s - t)) - (b + t)
-
-
-@exact_step
-def two_difference(a, b):
-    """a − b as a rounded value and its exact remainder."""
-    s = a - b
-    return s, two_rest(s, a, b)
-
-
-@exact_step
 def remainder(d, a, b):
     """a − b − d for the rounded difference d of two vectors, exactly."""
-    return tuple(two_rest(d[k], a[k], b[k]) for k in range(len(d)))
+    t = minus(d, a)
+    return minus(minus(a, minus(d, t)), plus(b, t))
 
 
 @exact_step
@@ -88,24 +75,23 @@ def accurate_cross(a, alow, b, blow):
 
 
 @jit
-def uneven(links):
+def uneven(w, fixed):
     """Whether masses differ so much that the rounding of sines, of order eps, may show."""
-    w, m = links
-    lightest = heaviest = 0.0
-    for k in range(w.size):
-        lightest = max(lightest, w[k])
-        heaviest = max(heaviest, m[k])
-    return lightest * heaviest > UNEVEN
+    first = int(fixed)
+    least = most = w[first]
+    for k in range(first, w.size):
+        least, most = min(least, w[k]), max(most, w[k])
+    return most > UNEVEN * least
 
 
 @exact_entry
 def factored(x, at, stride, chain, apart, work, like):
     """Store LDLᵀ by (2) in ``work``; if that is None, return ln det H^bb.
 
-    NaN where a bond cannot be measured.  ``chain`` are w and m of the joints, a zero for each axis,
-    and whether the base is fixed; bends are exact where ``apart``.
+    NaN where a bond cannot be measured.  ``chain`` are w of the joints, a zero for each axis, and
+    whether the base is fixed; bends are exact where ``apart``.
     """
-    (w, _), axes, fixed = chain
+    w, axes, fixed = chain
     zero = 0.0 * like
     none = (zero, zero, zero)
     before = none
@@ -116,7 +102,7 @@ def factored(x, at, stride, chain, apart, work, like):
     shrink0 = ratio = inverse = power = zero
     product = zero + 1.0
     e = zero + w[0]
-    for k in range(w.size - 1):
+    for k in range(w.size - 1):  # (2), of bond k + 1
         here = states_of(x, at, stride, axes, like)
         at += len(axes)
         d = minus(here, before)
@@ -148,15 +134,15 @@ def factored(x, at, stride, chain, apart, work, like):
 
 @exact
 def put_force(chain, kT, work, out, at, stride, like):
-    """The force by (3) and (4), inwards; false if something is not finite.
+    """The metric force, inwards; false if something is not finite.
 
     ``at`` is one bead past the last.
     """
-    (w, _), axes, fixed = chain
+    w, axes, fixed = chain
     zero = 0.0 * like
     S = g = pull = check = zero
     r_next = on_next = (zero, zero, zero)
-    for k in range(w.size - 2, -1, -1):
+    for k in range(w.size - 2, -1, -1):  # (3) and (4), of bond k + 1
         S, _ = inverse_before(load(work, UNITS * k + INVERSE, like), g, S)
         u = load3(work, UNITS * k + U, like)
         r = load3(work, UNITS * k + BEND, like)
@@ -180,9 +166,9 @@ def put_force(chain, kT, work, out, at, stride, like):
 def metric_frames(x, chain, kT, first, last, out, memory, states):
     """Fixman forces of flat frames, or where kT is None ln det H^bb, as `hard.metric_frames`."""
     like = lane.zeros(states)
-    links, axes, fixed = chain
-    size = (links.shape[1] - fixed) * len(axes)
-    apart, work = uneven(links), aligned(memory)
+    w, axes, fixed = chain
+    size = (w.size - fixed) * len(axes)
+    apart, work = uneven(w, fixed), aligned(memory)
     for begin in range(first, last, lanes(like)):
         frame = min(begin, last - lanes(like))  # the last eight reach back
         at = frame * size

@@ -19,7 +19,7 @@ def motion_frames(x, v, F, system, w, out, memory):
     """Motion of every frame under Cartesian forces; the first frame without an answer, or -1.
 
     ``w (n d,)`` are inverse masses.  ``out (frames, n d + hard)`` receives ẍ and the tensions; q̈
-    is left to `soft_accelerations`, since it alone can be singular.
+    is left to `charts.rate_frames`, since it alone can be singular.
     """
     m = system.kinds.size
     axes = system.axes
@@ -78,28 +78,4 @@ def add_torques(x, torque, n, dim, fixed, rows, F):
             if not charts.wilson_row(P, kinds, points, r, fixed, B, 0) > SMALLEST_SINE:
                 return frame
             charts.add_row(B, columns, r, tau, F, frame * n * dim, dim)
-    return -1
-
-
-@jit
-def soft_accelerations(x, v, motion, n, dim, fixed, rows, qdd):
-    """q̈_a = B_a ẍ + κ_a of every frame; the first frame without an answer, or -1.
-
-    ``motion``, flat, has ẍ first in each frame, as `motion_frames` leaves it.
-    """
-    kinds, points, columns = rows
-    width = motion.size // max(qdd.shape[0], 1)
-    P, V, B = np.empty(3 * n + 9), np.empty(3 * n + 9), np.empty(12)
-    for frame in range(qdd.shape[0]):
-        charts.put_points(x, frame, n, dim, fixed, P)
-        charts.put_velocities(v, frame, n, dim, fixed, V)
-        check = 0.0
-        for r in range(kinds.size):
-            if not charts.wilson_row(P, kinds, points, r, fixed, B, 0) > SMALLEST_SINE:
-                return frame
-            total = charts.row_times(B, columns, r, motion, frame * width, dim)
-            qdd[frame, r] = total + charts.row_curvature(P, V, kinds, points, r, fixed)
-            check += 0.0 * qdd[frame, r]
-        if check != 0.0:
-            return frame
     return -1

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from fixman.kernels.algebra import field
 from fixman.kernels.algebra.vectors import cross, dot, minus, plus, put_vector, scaled, vector
 from fixman.kernels.compiler.lanes import above, beyond, choose, entry, fma, larger, root, smaller
@@ -190,7 +192,8 @@ def pair(sign: float) -> Steps:
     def polynomial(u, v, t):
         # L⁶ stands in the place of L, which takes no root: these depend on each other where the
         # lengths do, but for accidents.
-        return sixth(u), field.NOTHING, sixth(t) if sign > 0 else field.opposite(sixth(t))
+        gt = sixth(t) if sign > 0 else field.minus(field.NOTHING, sixth(t))
+        return sixth(u), field.NOTHING, gt
 
     return exact_step(measure), exact_step(gradient), exact_step(polynomial), value_rest
 
@@ -301,7 +304,7 @@ def torsion_polynomial(u, v, t):
     )
     vv = field.dot(v, v)
     gu, gt = field.scaled(field.times(vv, nn), m), field.scaled(field.times(vv, mm), n)
-    return gu, field.opposite(gv), gt
+    return gu, field.minus(field.NOTHING, gv), gt
 
 
 # --- straight bends ------------------------------------------------------------------------------
@@ -348,11 +351,8 @@ def straight(second: int) -> Steps:
         e = (u[1], field.less(0, u[0]), 0)
         if second:
             e = (u[2], 0, field.less(0, u[0]))
-        return (
-            field.opposite(field.scaled(field.dot(u, v), e)),
-            field.scaled(field.dot(u, u), e),
-            field.NOTHING,
-        )
+        gu = field.minus(field.NOTHING, field.scaled(field.dot(u, v), e))
+        return gu, field.scaled(field.dot(u, u), e), field.NOTHING
 
     return exact_step(measure), exact_step(gradient), exact_step(polynomial), straight_rest
 
@@ -428,6 +428,7 @@ KINDS = (
 )  # fmt: skip
 NUMBERS = {kind.name: number for number, kind in enumerate(KINDS)}
 LENGTH, ANGLE, TORSION, SQUARE = (NUMBERS[n] for n in ("length", "angle", "torsion", "square"))
+BEADS, TURNS, EVERYWHERE = np.array([(k.beads, k.angle, k.everywhere) for k in KINDS]).T.copy()
 
 
 # --- steps of any kind: the number of the kind comes first ---------------------------------------
@@ -499,19 +500,3 @@ def put_polynomial_row(kind, B, r, points, X):
         B[r, 1, a] = field.less(gu[a], gv[a])
         B[r, 2, a] = field.less(gv[a], gt[a])
         B[r, 3, a] = gt[a]
-
-
-@chosen(KINDS)
-def beads_of(kind):
-    return kind.beads
-
-
-@chosen(KINDS)
-def is_angle(kind):
-    return int(kind.angle)
-
-
-@chosen(KINDS)
-def is_everywhere(kind):
-    """Whether there is a value where there is no gradient."""
-    return int(kind.everywhere)

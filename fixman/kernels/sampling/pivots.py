@@ -196,9 +196,9 @@ def write(x, replica, units, lengths, m, options, backward):
 def advance(x, random, tally, lengths, links, options, sweeps, replicas):
     """Do the sweeps from ``sweeps[0]`` to ``sweeps[1]`` on some replicas, in place.
 
-    ``x (R, n, dim)``, ``random`` flat, ``tally (R, 3)``, ``lengths (R, N)``, ``links`` as in
-    `freely_jointed`; ``options`` are dim, whether the base is fixed, and whether the ensemble is
-    rigid.
+    ``x (R, n, dim)``, ``random`` flat, ``tally (R, 3)``, ``lengths (R, N)``, ``links`` inverse
+    masses and masses of the joints; ``options`` are dim, whether the base is fixed, and whether the
+    ensemble is rigid.
     """
     dim, fixed, rigid = options
     N = lengths.shape[1]

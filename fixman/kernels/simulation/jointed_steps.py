@@ -1,8 +1,8 @@
 """Projections of freely jointed linear chains that move: RATTLE, and the Fixman force.
 
-Bond k, from 0, joins joints k and k + 1, as in `freely_jointed`.  ``w`` and ``m`` are inverse
-masses and masses of the joints in a unit that makes w L² of order 1: no determinant overflows
-within `STRIDE` bonds.
+Bond k, from 0, joins joints k and k + 1: bond k + 1 of `freely_jointed`.  ``w`` and ``m`` are
+inverse masses and masses of the joints in a unit that makes w L² of order 1: no determinant
+overflows within `STRIDE` bonds.
 
 With bonds e where a drift begins, b on the way, u = b / L at its end RATTLE (Andersen 1983) takes
 
@@ -55,7 +55,7 @@ class Room(NamedTuple):
     shrink: np.ndarray[Any, np.dtype[np.float64]]  # 1/L
     u: np.ndarray[Any, np.dtype[np.float64]]  # u_k at k + 1
     inverse: np.ndarray[Any, np.dtype[np.float64]]  # 1/d
-    g: np.ndarray[Any, np.dtype[np.float64]]  # at k + 1 g_k of `freely_jointed`
+    g: np.ndarray[Any, np.dtype[np.float64]]  # g_k of `freely_jointed` at k
     z: np.ndarray[Any, np.dtype[np.float64]]
 
 
