@@ -127,6 +127,17 @@ def series(value: Any, tail: tuple[int, ...], name: str, axes: int = 0) -> Array
     return array
 
 
+def list_of(value: Any, name: str, what: str, kind: type = object) -> list[Any]:
+    """Return a list of things of one kind; a word, or an array without axes, is none."""
+    try:
+        found = None if isinstance(value, str) else list(value)
+    except TypeError:
+        found = None
+    if found is None or not all(isinstance(one, kind) for one in found):
+        raise TypeError(f"{name} must be a list of {what}, got {value!r:.80}")
+    return found
+
+
 def refuse_units(value: Any, name: str) -> None:
     """Refuse quantities of openmm, pint, unyt, astropy and the like: NumPy would drop the unit."""
     if type(value) is np.ndarray and value.dtype.kind != "O":

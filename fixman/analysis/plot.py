@@ -38,6 +38,12 @@ if TYPE_CHECKING:
     from fixman.rigid.motion import Trajectory
     from fixman.simulation.trajectory import Run
 
+__all__ = [
+    "MARKERS", "PALETTE",
+    "angle_histogram", "arm", "audit_histogram", "chain", "distribution", "figure", "ramachandran",
+    "spy", "style", "timing", "trajectory",
+]  # fmt: skip
+
 COLUMN_WIDTH = 3.4  # inches
 
 # Okabe and Ito's colours, told apart by colour-blind readers; one marker each for grey prints.
@@ -64,8 +70,9 @@ def figure(columns: float = 1.0, aspect: float = 0.72) -> Figure:
 
     It belongs to no window system and needs no closing; `figure().subplots()` gives the ax.
     """
-    width = columns * COLUMN_WIDTH
-    return Figure(figsize=(width, aspect * width), layout="constrained")
+    width = arrays.positive(columns, "columns") * COLUMN_WIDTH
+    height = arrays.positive(aspect, "aspect") * width
+    return Figure(figsize=(width, height), layout="constrained")
 
 
 def require_format(path: Path) -> None:
@@ -91,8 +98,9 @@ def chain(
     """Beads and bonds of one configuration (n, d), with a colour bar of `values` and its `label`.
 
     Axes made with ``projection="3d"`` show space; flat ones show the plane that the chain fills
-    most.  `values` are one number per bond, in the order of ``chain.coordinates``; or one per hard
-    coordinate, as `Motion.tension` is, of which those of bonds are shown.
+    most, with z upwards, or y where it lies flat.  `values` are one number per bond, in the order
+    of ``chain.coordinates``; or one per hard coordinate, as `Motion.tension` is, of which those of
+    bonds are shown.
     """
     require_chain(chain)
     beads = arrays.series(x, (chain.n, chain.dim), "x")
@@ -124,13 +132,17 @@ def _of_bonds(chain: Chain, rows: list[int], values: npt.ArrayLike) -> npt.NDArr
 
 
 def _seen(ax: Axes, *points: npt.NDArray[np.float64]) -> list[npt.NDArray[np.float64]]:
-    """Coordinates in the axes: in space, or in the plane that the last points fill most."""
+    """Coordinates in space, or in the plane that the last points fill most, z up, if lying y."""
     dim, shown = points[-1].shape[-1], 3 if ax.name == "3d" else 2
     if dim <= shown:
         return [np.pad(p, [(0, 0)] * (p.ndim - 1) + [(0, shown - dim)]) for p in points]
-    centre = points[-1].mean(axis=0)
-    plane = np.linalg.svd(points[-1] - centre, full_matrices=True)[2][:2].T
-    return [(p - centre) @ plane for p in points]
+    away = points[-1] - points[-1].mean(axis=0)
+    normal = np.linalg.eigh(away.T @ away)[1][:, 0]
+    up = np.eye(3)[2 if abs(normal[2]) < 0.9 else 1]
+    up -= up @ normal * normal
+    right = np.cross(up, normal)
+    right *= np.sign(right[np.abs(right).argmax()])
+    return [p @ np.stack([right, up], axis=1) / np.linalg.norm(up) for p in points]
 
 
 def _sticks(ax: Any, ends: npt.NDArray[np.float64], **options: Any) -> Any:
@@ -167,8 +179,7 @@ def _lines(
 def arm(ax: Axes, arm: SerialChain, q: npt.ArrayLike) -> Axes:
     """Rigid bodies at one posture q: a stick from joint to joint and on to the last mass centre.
 
-    Short strokes across the joints are their axes.  Axes made with ``projection="3d"`` show space;
-    flat ones show the plane that the arm fills most.
+    Short strokes across the joints are their axes.  Axes are those of `chain`.
     """
     from fixman.rigid import kinematics
 
@@ -263,7 +274,7 @@ def audit_histogram(
     """
     reweightable = samples.keys() if reweighted is None else set(reweighted)
     for number, (label, values) in enumerate(samples.items()):
-        half = np.ravel(np.asarray(values, dtype=np.float64))
+        half = arrays.series(values, (), "samples").ravel()
         deviation = half - np.mean(half)
         edges = np.histogram_bin_edges(deviation, bins=min(50, max(5, int(np.sqrt(half.size)))))
         color = PALETTE[number % len(PALETTE)]
@@ -292,7 +303,7 @@ def angle_histogram(
     `edges` in radians, `densities` per radian; the first of each mapping is drawn solid, the second
     dashed, and in another colour where there is only one group.
     """
-    degrees = np.degrees(np.asarray(edges, dtype=np.float64))
+    degrees = np.degrees(arrays.series(edges, (), "edges", 1))
     one = len(densities) == 1
     for number, pair in enumerate(densities):
         for k, (ensemble, density) in enumerate(pair.items()):

@@ -224,7 +224,11 @@ def relaxation_modulus(
 
 
 def _over_replicas(values: Array) -> tuple[Array, Array]:
-    return values.mean(axis=1), values.std(axis=1, ddof=1) / np.sqrt(values.shape[1])
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean, error = values.mean(axis=1), values.std(axis=1, ddof=1) / np.sqrt(values.shape[1])
+    if not np.isfinite([mean, error]).all():
+        raise arrays.overflow("relaxation modulus", 0, ())
+    return mean, error
 
 
 # --- parts ----------------------------------------------------------------------------------------

@@ -34,6 +34,8 @@ try:
 except ImportError as error:
     raise ImportError('HDF5 files need h5py: pip install "fixman-chains[store]"') from error
 
+__all__ = ["read_hdf5", "write_hdf5"]
+
 SPACE = 3  # dimension of every file
 CHAINS = "particles/chains"
 PLACES = {"x": f"{CHAINS}/position", "v": f"{CHAINS}/velocity"}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import operator
 import warnings
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -349,10 +348,8 @@ def bead_rows(beads: Any, size: int, name: str) -> Beads | None:
     """Read terms that are named by their beads or as `Coordinate`s."""
     if beads is None:
         return None
-    if isinstance(beads, str) or not isinstance(beads, Iterable):
-        raise TypeError(f"beads must be a list of {name}s, each by its beads, got {beads!r:.80}")
     rows = []
-    for item in beads:
+    for item in arrays.list_of(beads, "beads", f"{name}s, each by its beads"):
         try:
             named: Any = getattr(item, "beads", item)
             row = () if isinstance(named, set) else tuple(map(operator.index, named))

@@ -412,7 +412,7 @@ class Sum(_Term):
     terms: tuple[Any, ...]
 
     def __post_init__(self) -> None:
-        for term in self.terms:
+        for term in arrays.list_of(self.terms, "terms", "potentials"):
             require_potential(term, forces=False, none=False)
 
     def parameters(self) -> dict[str, Any]:
@@ -465,7 +465,8 @@ def from_parameters(description: dict[str, Any]) -> Any:
     if given.get("own"):
         raise ValueError(f"the potential {name} is not built in: give it again")
     if name == "Sum":
-        return Sum(tuple(from_parameters(term) for term in given["terms"]))
+        terms = arrays.list_of(given.get("terms"), "terms", "parameters() of potentials")
+        return Sum(tuple(map(from_parameters, terms)))
     kind = globals().get(name) if name in __all__ else None
     if not (isinstance(kind, type) and issubclass(kind, _Term)):
         raise ValueError(f"no potential is called {name!r}")

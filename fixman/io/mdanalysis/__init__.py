@@ -154,7 +154,7 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
         self._pass: tuple[str, ...] = MEASURES
 
     def _given(self, values: Sequence[npt.ArrayLike]) -> tuple[Floats, ...]:
-        if not any(map(np.iterable, values)):
+        if not any(map(np.iterable, _arrays.list_of(values, "values", "arrays, one per group"))):
             values = [values]  # type: ignore[list-item]
         given = tuple(_arrays.series(array, (), "values") for array in values)
         expected = [(len(meter.chain.hard),) for meter in self.meters]

@@ -69,7 +69,7 @@ def open_universe(
         Of all atoms, or by type (by name where there are none), ``"1=12.011,2=1.008"``. By default
         those of the topology, or else those of the elements.
     """
-    paths = [_path(path) for path in (topology, trajectory) if path is not None]
+    paths = [_path(path) for path in (topology, trajectory)[: 1 + (trajectory is not None)]]
     kinds = [format_of(*each) for each in zip(paths, (topology_format, format), strict=False)]
     options: dict[str, Any] = {
         "topology_format": kinds[0], "format": kinds[1] if len(kinds) > 1 else format

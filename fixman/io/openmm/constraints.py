@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fixman._common import arrays
 from fixman.analysis import canonical
 from fixman.analysis.groups import Floats, Indices, Mask, Molecules, find_molecules
 from fixman.analysis.hard_values import sum_outwards
@@ -126,7 +127,7 @@ def explicit_groups(
 ) -> list[Group]:
     """Chains that users describe, checked against what is held."""
     groups = []
-    for k, item in enumerate(chains):
+    for k, item in enumerate(arrays.list_of(chains, "chains", "pairs (particles, Chain)")):
         if not isinstance(item, tuple | list) or len(item) != 2:
             raise TypeError(f"chains[{k}] must be (particles, Chain), got {item!r:.80}")
         groups.append(group_of(item[1], item[0], f"chains[{k}]"))

@@ -79,11 +79,12 @@ class Forces:
             if platform is None:
                 platform = _context(self._system).getPlatform()
             elif not isinstance(platform, openmm.Platform):
-                platform = openmm.Platform.getPlatformByName(platform)
+                platform = openmm.Platform.getPlatformByName(str(platform))
             self.platform: str = platform.getName()
-            self._properties = DEFAULTS.get(self.platform, {}) | dict(properties or {})
+            given = {name: str(value) for name, value in dict(properties or {}).items()}
+            self._properties = DEFAULTS.get(self.platform, {}) | given
             self._idle.append(_context(self._system, platform, self._properties))
-        except openmm.OpenMMException as error:
+        except (openmm.OpenMMException, TypeError) as error:
             raise ValueError(f"OpenMM makes no Context of the System: {error}") from None
 
     def _begin(self) -> None:
@@ -98,7 +99,7 @@ class Forces:
         self._begin()
 
     def __repr__(self) -> str:
-        return f"<Forces: {self.particles.size} particles, platform {self.platform}>"
+        return f"<{type(self).__name__}: {self.particles.size} particles, platform {self.platform}>"
 
     def parameters(self) -> dict[str, Any]:
         """Return names, and a digest of the System, by which `resume` knows it again."""

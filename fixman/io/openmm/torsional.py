@@ -67,8 +67,8 @@ class Molecule(Forces):
     def __init__(
         self, pdb: str, forcefield: str | Iterable[str], platform: str | None = None
     ) -> None:
-        self.pdb, self.forcefield = pdb, _words(forcefield)
-        read = _read(io.StringIO(pdb), "the PDB text")
+        self.pdb, self.forcefield = pdb, _words(forcefield, "forcefield")
+        read = _read(pdb, "the PDB text")
         self.topology = read.topology
         self.x0 = _in_nm(read.positions)
         self.names = _names(self.topology)
@@ -108,7 +108,7 @@ class Molecule(Forces):
         drop_solvent : bool
             Whether to leave out water and whatever consists of one atom.
         """
-        path, forcefield = arrays.path(path, "path"), _words(forcefield)
+        path, forcefield = arrays.path(path, "path"), _words(forcefield, "forcefield")
         if not path.is_file():
             raise FileNotFoundError(f"no such file: {path}")
         with path.open(encoding="utf-8") as file:
@@ -184,7 +184,7 @@ class Molecule(Forces):
             Torsions that are hard too: ``"methyl"``, ``"hydroxyl"`` (and SH), ``"ammonium"``, and
             ``"peptide"`` (ω).
         """
-        hold = set(_words(hold))
+        hold = set(_words(hold, "hold"))
         for word in sorted(hold.difference(HOLDS)):
             raise ValueError(f"cannot hold {word!r}: choose among {', '.join(HOLDS)}")
         turning = [pair for pair in self.rotatable if not self._kinds(*pair) & hold]
@@ -277,8 +277,8 @@ def naming(names: Sequence[str]) -> Iterator[None]:
         raise with_names(error, range(len(names)), names.__getitem__) from None
 
 
-def _words(given: str | Iterable[str]) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(given)
+def _words(given: str | Iterable[str], name: str) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(arrays.list_of(given, name, "words", str))
 
 
 def _in_nm(positions: Any) -> Array:
@@ -346,7 +346,7 @@ def _read(source: Any, shown: str) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return app.PDBFile(source)
+            return app.PDBFile(io.StringIO(source) if isinstance(source, str) else source)
     except Exception as error:  # whatever a file that is no PDB makes of the reader
         raise ValueError(f"{shown} cannot be read as a PDB file: {error!r:.80}") from None
 
@@ -357,7 +357,7 @@ def _written(given: Any, positions: Any) -> str:
     app.PDBFile.writeFile(given, positions, file, keepIds=True)
     # The date of the first line would make two runs of one file differ.
     text = file.getvalue().split("\n", 1)[1]
-    known = set(map(frozenset, bonds_of(_read(io.StringIO(text), "").topology).tolist()))
+    known = set(map(frozenset, bonds_of(_read(text, "").topology).tolist()))
     # OpenMM leaves out bonds between standard residues, such as the one that closes a backbone.
     more = [bond for bond in bonds_of(given).tolist() if frozenset(bond) not in known]
     serial = [atom.index + atom.residue.chain.index + 1 for atom in given.atoms()]  # TER counts
