@@ -740,7 +740,7 @@ def test_compiled_forces_of_another_form_are_refused():
     with pytest.raises(TypeError, match="cannot compile the compiled force text") as caught:
         bind(chain, Compiled(text))
     assert len(str(caught.value)) < 200
-    with pytest.raises(TypeError, match=r"force must be a function compiled by .*, got None"):
+    with pytest.raises(TypeError, match=r"force must be compiled by .*, got None"):
         Compiled(None)
 
 

@@ -32,7 +32,8 @@ from fixman.errors import SingularConstraintError
 __all__ = ["AuditReport", "ChainGroup", "GroupReport", "audit"]
 
 BLOCK = 1 << 17  # beads handled at a time, which bounds the memory beyond the coordinates
-SIZES = ("square_end_to_end", "square_gyration")
+SIZES = ("square_end_to_end", "square_gyration", "fingerprint")
+MEANS = ("mean_square_end_to_end", SIZES[0], False), ("radius_of_gyration", SIZES[1], True)  # root
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -139,12 +140,10 @@ class GroupReport:
     @cached_property
     def means(self) -> dict[str, EnsembleMean]:
         """⟨R²⟩ of linear chains and R_g = ⟨R_g²⟩^(1/2), stiff and rigid."""
-        named = {"mean_square_end_to_end": False, "radius_of_gyration": True}
+        half, differ = self.half_logdet, self.distinct
         return {
-            name: averages.average(
-                self.sizes[key], self.half_logdet, self.ensemble, root, self.distinct
-            )
-            for (name, root), key in zip(named.items(), SIZES, strict=True)
+            name: averages.average(self.sizes[key], half, self.ensemble, root, differ)
+            for name, key, root in MEANS
             if key in self.sizes
         }
 
@@ -218,8 +217,7 @@ class AuditReport:
             measured = {name: found[number] for name, found in analysis.results.items()}
             groups.append(_report(meter, measured, as_is, analysis.scatter[number]))
         where = "" if as_is or analysis.means else "at given values"
-        remarks = (*notes, *analysis.notes)
-        return cls(analysis.hard, as_is, tuple(groups), remarks, where)
+        return cls(analysis.hard, as_is, tuple(groups), (*notes, *analysis.notes), where)
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -335,10 +333,6 @@ def _checked(group: ChainGroup, number: int, frames: Indices) -> ChainGroup:
         raise ValueError(f"x of group {number} must have shape {shape}, got {x.shape}")
     if len(x) != len(frames):
         raise ValueError(f"the groups have different numbers of frames: {len(x)}, {len(frames)}")
-    atoms = topology.integers(group.atoms, f"atoms of group {number}")
-    if atoms.shape != x.shape[1:3]:
-        said = f"atoms of group {number} must have shape (chains, n), {x.shape[1:3]}"
-        raise ValueError(f"{said}, got {atoms.shape}")
     if group.bonds is not None:
         group = replace(group, bonds=topology.pairs_of(group.bonds, f"bonds of group {number}"))
         topology.spanning_tree(x.shape[2], group.pairs)  # refuses bonds of no one molecule
@@ -354,6 +348,10 @@ def _checked(group: ChainGroup, number: int, frames: Indices) -> ChainGroup:
                 frame=(int(frame), int(chain)),
                 beads=(one[bond], two[bond]),
             )
+    atoms = topology.integers(group.atoms, f"atoms of group {number}")
+    if atoms.shape != x.shape[1:3]:
+        said = f"atoms of group {number} must have shape (chains, n), {x.shape[1:3]}"
+        raise ValueError(f"{said}, got {atoms.shape}")
     return replace(group, masses=arrays.masses(group.masses, x.shape[2]), x=x)
 
 
@@ -368,6 +366,6 @@ def _report(
         scatter,
         meter.molecules.label(half.shape[1]),
         "rigid" if as_is else "stiff",
-        {name: found[name] for name in (*SIZES, "fingerprint") if name in found},
+        {name: found[name] for name in SIZES if name in found},
         {name: found[name] for name in ("angles", "torsions") if name in found},
     )

@@ -29,6 +29,7 @@ except ImportError as error:
     raise ImportError('figures need matplotlib: pip install "fixman-chains[plot]"') from error
 
 from fixman._common import arrays
+from fixman._common.arrays import Array
 from fixman.analysis.averages import Ensemble, other_ensemble, weights_to_other
 from fixman.chains.chain import Chain, require_chain
 
@@ -116,22 +117,19 @@ def chain(
     return ax
 
 
-def _of_bonds(chain: Chain, rows: list[int], values: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Pick the values of bonds."""
+def _of_bonds(chain: Chain, rows: list[int], values: npt.ArrayLike) -> Array:
     array = arrays.series(values, (), "values")
     if array.shape == (len(rows),):
         return array
     if array.shape != (len(chain.hard),):
-        raise ValueError(
-            f"values must be one per bond, ({len(rows)},), or one per hard coordinate, "
-            f"({len(chain.hard)},), got {array.shape}"
-        )
+        said = f"one per bond, ({len(rows)},), or one per hard coordinate, ({len(chain.hard)},)"
+        raise ValueError(f"values must be {said}, got {array.shape}")
     found = np.full(len(chain.coordinates), np.nan)
     found[chain.hard] = array
     return np.asarray(found[rows])  # soft bonds stay without a colour
 
 
-def _seen(ax: Axes, *points: npt.NDArray[np.float64]) -> list[npt.NDArray[np.float64]]:
+def _seen(ax: Axes, *points: Array) -> list[Array]:
     """Coordinates in space, or in the plane that the last points fill most, z up, if lying y."""
     dim, shown = points[-1].shape[-1], 3 if ax.name == "3d" else 2
     if dim <= shown:
@@ -145,7 +143,7 @@ def _seen(ax: Axes, *points: npt.NDArray[np.float64]) -> list[npt.NDArray[np.flo
     return [p @ np.stack([right, up], axis=1) / np.linalg.norm(up) for p in points]
 
 
-def _sticks(ax: Any, ends: npt.NDArray[np.float64], **options: Any) -> Any:
+def _sticks(ax: Any, ends: Array, **options: Any) -> Any:
     if ends.shape[-1] == 2:
         return ax.add_collection(LineCollection(list(ends), **options))
     sticks = Line3DCollection(ends, **options)
@@ -155,11 +153,7 @@ def _sticks(ax: Any, ends: npt.NDArray[np.float64], **options: Any) -> Any:
 
 
 def _lines(
-    ax: Any,
-    ends: npt.NDArray[np.float64],
-    points: npt.NDArray[np.float64],
-    color: npt.NDArray[np.float64] | None = None,
-    label: str = "",
+    ax: Any, ends: Array, points: Array, color: Array | None = None, label: str = ""
 ) -> None:
     """Draw sticks (m, 2, d) and balls (n, d), without a frame around them."""
     paint = {"color": PALETTE[0]} if color is None else {"array": color, "cmap": "viridis_r"}
@@ -233,8 +227,7 @@ def distribution(
     for color, (ensemble, values) in zip(PALETTE, samples.items(), strict=False):
         density, _ = np.histogram(values, edges, density=True)
         ax.stairs(density, edges, color=color, label=ensemble)
-    ax.set_xlabel(label)
-    ax.set_ylabel("density")
+    ax.set(xlabel=label, ylabel="density")
     _legend_above(ax, columns=2)
     return ax
 
@@ -289,8 +282,7 @@ def audit_histogram(
     if reweightable:
         label = f"reweighted to {other_ensemble(ensemble)}"
         ax.plot([], [], color=key, linestyle="--", label=label)
-    ax.set_xlabel(r"$\frac{1}{2}\ln\det H^{bb}$ − mean  (kT)")
-    ax.set_ylabel("density  (1/kT)")
+    ax.set(xlabel=r"$\frac{1}{2}\ln\det H^{bb}$ − mean  (kT)", ylabel="density  (1/kT)")
     _legend_above(ax)
     return ax
 
@@ -313,11 +305,8 @@ def angle_histogram(
                 values, degrees, baseline=None, color=color, linestyle=("-", "--")[k],
                 label=ensemble if one else None,
             )  # fmt: skip
-    ax.set_xlim(degrees[0], degrees[-1])
-    ax.set_xticks(np.linspace(degrees[0], degrees[-1], 7))
-    ax.set_xlabel(f"{name}  (degrees)")
-    ax.set_ylabel("density  (1/degree)")
-    ax.set_ylim(bottom=0.0)
+    ax.set(xlim=(degrees[0], degrees[-1]), xticks=np.linspace(degrees[0], degrees[-1], 7))
+    ax.set(xlabel=f"{name}  (degrees)", ylabel="density  (1/degree)", ylim=(0.0, None))
     if one:
         _legend_above(ax, columns=2)
     return ax
@@ -332,8 +321,7 @@ def timing(
     for color, marker, (name, (n, seconds)) in zip(PALETTE, MARKERS, series.items(), strict=False):
         label = f"{name}, $n^{{{exponents[name]:.2f}}}$" if name in exponents else name
         ax.loglog(n, seconds, marker=marker, color=color, label=label)
-    ax.set_xlabel("number of beads  $n$")
-    ax.set_ylabel("time for one solve  (s)")
+    ax.set(xlabel="number of beads  $n$", ylabel="time for one solve  (s)")
     ax.xaxis.set_major_locator(mpl.ticker.LogLocator(numticks=12))
     _legend_above(ax, columns=2)
     return ax
@@ -346,27 +334,26 @@ def spy(ax: Axes, part: Partition) -> Axes:
     thousandth of the block's largest element and below.  White is zero.
     """
     soft, hard = part.H_ab.shape
-    starts, sizes = (0, soft), (soft, hard)
     image = np.ones((soft + hard, soft + hard, 3))
-    for name, i, j, block, color in (
-        ("aa", 0, 0, part.H_aa, PALETTE[0]),
-        ("ab", 0, 1, part.H_ab, PALETTE[2]),
-        ("ba", 1, 0, part.H_ab.T, PALETTE[2]),
-        ("bb", 1, 1, part.H_bb, PALETTE[1]),
+    a, b = slice(0, soft), slice(soft, soft + hard)
+    for name, rows, columns, block, color in (
+        ("aa", a, a, part.H_aa, PALETTE[0]),
+        ("ab", a, b, part.H_ab, PALETTE[2]),
+        ("ba", b, a, part.H_ab.T, PALETTE[2]),
+        ("bb", b, b, part.H_bb, PALETTE[1]),
     ):
         size = np.abs(block.toarray())
         shade = np.clip(1.0 + np.log10(np.maximum(size / size.max(), 1e-9)) / 4.0, 0.25, 1.0)
         shade[size == 0.0] = 0.0
-        inside = np.ix_(starts[i] + np.arange(sizes[i]), starts[j] + np.arange(sizes[j]))
-        image[inside] -= shade[..., None] * (1.0 - np.array(mpl.colors.to_rgb(color)))
-        corner = (starts[j] + sizes[j] - 1.0, starts[i])
+        image[rows, columns] -= shade[..., None] * (1.0 - np.array(mpl.colors.to_rgb(color)))
+        corner = (columns.stop - 1.0, rows.start)
         ax.annotate(f"$H^{{{name}}}$", corner, color=color, ha="right", va="top")
     ax.imshow(image, interpolation="nearest")
     ax.axhline(soft - 0.5, color="0.6", linewidth=0.5)
     ax.axvline(soft - 0.5, color="0.6", linewidth=0.5)
-    centres = [(soft - 1) / 2, soft + (hard - 1) / 2]
-    ax.set_xticks(centres, [f"{soft} soft", f"{hard} hard"])
-    ax.set_yticks(centres, [f"{soft} soft", f"{hard} hard"], rotation=90, va="center")
+    ticks = [(soft - 1) / 2, soft + (hard - 1) / 2], [f"{soft} soft", f"{hard} hard"]
+    ax.set_xticks(*ticks)
+    ax.set_yticks(*ticks, rotation=90, va="center")
     ax.tick_params(length=0)
     ax.spines[:].set_visible(True)
     ax.spines[:].set_linewidth(0.5)

@@ -41,7 +41,6 @@ def bind(chain: Chain, potential: Any, energies: bool = False, forces: bool = Tr
     without ``forces`` one's own need not have any.  ValueError for a potential that names beads or
     angles that the chain does not have, or that has no energy though it needs one.
     """
-    require_chain(chain)
     return Bound(chain, potential, energies, forces)
 
 
@@ -85,8 +84,8 @@ class Bound:
     def __init__(
         self, chain: Chain, potential: Any, energies: bool = False, forces: bool = True
     ) -> None:
-        self.chain = chain
-        self.potential = potential
+        require_chain(chain)
+        self.chain, self.potential = chain, potential
         self._parts = Assembly(chain, energies, forces)
         if potential is not None:
             self._parts.add(potential)
@@ -121,10 +120,9 @@ class Bound:
 
         With a configuration x (n, dim), raise also if there is no force in it.
         """
-        failures = self._parts.failures
-        if failures:
-            first = failures[0]
-            failures.clear()  # other threads may have met the same
+        if self._parts.failures:
+            first, *_ = self._parts.failures
+            self._parts.failures.clear()  # other threads may have met the same
             raise first
         for what, function, record in self._parts.watched:
             kind, seen = record[0], record[1:].reshape(self.chain.n, self.chain.dim).copy()
@@ -199,7 +197,7 @@ class Bound:
 class Assembly:
     """The tables of a chain in the making."""
 
-    def __init__(self, chain: Chain, sampled: bool = False, forced: bool = True) -> None:
+    def __init__(self, chain: Chain, sampled: bool, forced: bool) -> None:
         self.chain = chain
         self.forced = forced  # forces of one's own potentials are called
         self.sampled = sampled  # energies are called by compiled code
@@ -237,13 +235,11 @@ class Assembly:
         size = KINDS[terms.kinds[0]].beads
         blocks = self.terms[size]
         start = sum(parameters.size for _, parameters in blocks)
-        uniform = bool((rows == rows[:1]).all())
-        rows = rows[:1] if uniform else rows
+        step = 0 if (rows == rows[:1]).all() else rows.shape[1]
         table = np.empty((len(terms), 2 + size), dtype=np.int64)
-        table[:, 0] = kind
-        table[:, 1] = start + (0 if uniform else rows.shape[1] * np.arange(len(terms)))
+        table[:, 0], table[:, 1] = kind, start + step * np.arange(len(terms))
         table[:, 2:] = terms.beads[:, :size]
-        blocks.append((table, rows))
+        blocks.append((table, rows if step else rows[:1]))
 
     def pairs(self, term: Any, cutoff: float, energy: float, slope: float) -> None:
         """Set the interaction of beads that are not bonded, a `WCA` or `LennardJones`.
@@ -300,9 +296,7 @@ class Assembly:
         kind = ctypes.CFUNCTYPE(None, pointer, pointer, ctypes.c_int64, ctypes.c_int64)
         callback = kind(called)
         self.alive.append(callback)
-        address = ctypes.cast(callback, ctypes.c_void_p).value
-        assert address is not None
-        return address
+        return ctypes.cast(callback, ctypes.c_void_p).value or 0
 
     def vector(self, value: Any, name: str) -> Array:
         """Return a vector of the chain's dimension."""
@@ -402,9 +396,6 @@ def _compiled_failure(what: str, function: Any, x: Array) -> Exception:
     return RuntimeError(f"{name} gave NaN, but not when called again")
 
 
-# --- what a chain has -----------------------------------------------------------------------------
-
-
 def default_terms(chain: Chain, kind: int) -> Index:
     """Beads of the angles or torsions of the chart and at closures that touch no ghost.
 
@@ -459,6 +450,5 @@ def require_beads(chain: Chain, rows: ArrayLike, name: str) -> None:
     bad = np.flatnonzero(((table < lowest) | (table >= chain.n)).any(axis=1)) if table.size else ()
     for row in bad[:1]:
         beads = ", ".join(map(str, table[row].tolist()))
-        raise ValueError(
-            f"{name}({beads}) names a bead that is not among {lowest} to {chain.n - 1}"
-        )
+        said = f"names a bead that is not among {lowest} to {chain.n - 1}"
+        raise ValueError(f"{name}({beads}) {said}")

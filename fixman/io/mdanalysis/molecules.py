@@ -106,10 +106,8 @@ def _of_types(universe: Any, inside: Any, pairs: Indices, bonds: str) -> Mask:
     known = set().union(*names)
     if unknown := sorted(wanted - known):
         shown = sorted(known, key=lambda name: (len(name), name))
-        raise ValueError(
-            f"bonds must be 'topology', 'guess' or types of bonds, got {', '.join(unknown)}: the "
-            f"selection has {listed(shown, SHOWN) or 'none'}"
-        )
+        said = f"bonds must be 'topology', 'guess' or types of bonds, got {', '.join(unknown)}"
+        raise ValueError(f"{said}: the selection has {listed(shown, SHOWN) or 'none'}")
     return np.array([bool(wanted & each) for each in names], dtype=bool)
 
 

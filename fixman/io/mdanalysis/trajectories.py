@@ -32,8 +32,7 @@ def universe_of(run: Run, *, replica: int | None = None) -> Any:
     Names, residues, elements, bonds and masses are there; positions in Å, times in ps.  ValueError
     if the run is of no PDB file, or has several replicas and none is chosen.
     """
-    described, place = _described(run), _only(run, replica)
-    universe = _topology(run, described["pdb"])
+    universe, place = _topology(run, _described(run)["pdb"]), _only(run, replica)
     start = float(run.times[0]) if len(run) else 0.0
     universe.load_new(ANGSTROM * run.x[:, place], dt=_interval(run), time_offset=start)
     return universe
@@ -64,10 +63,8 @@ def write_frames(
         described = _described(run)
     elif run.chain.dim != DIM:
         raise ValueError(f"these formats are of space, and the run has dim={run.chain.dim}")
-    if described:
-        universe = _topology(run, described["pdb"])
-    else:
-        universe = MDAnalysis.Universe.empty(run.chain.n, trajectory=True)
+    bare = MDAnalysis.Universe.empty(run.chain.n, trajectory=True)
+    universe = _topology(run, described["pdb"]) if described else bare
     scale = ANGSTROM if in_openmm_units(run.about["stepper"].get("potential")) else 1.0
     with ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())

@@ -175,10 +175,8 @@ def _agree_on_constraints(group: Group, sets: ConnectedSets, k: int) -> None:
             said = f"constraints join particle {members[outside][0]} to particles of chains[{k}]"
             raise ValueError(f"{said}, which must have it too")
         if rank != chain.hard.size:
-            raise ValueError(
-                f"chains[{k}] holds {chain.hard.size} coordinates, but the System has {rank} "
-                f"independent constraints among its {chain.n} particles"
-            )
+            said = f"the System has {rank} independent constraints among its {chain.n} particles"
+            raise ValueError(f"chains[{k}] holds {chain.hard.size} coordinates, but {said}")
         bead[row] = np.arange(chain.n)
         i, j = bead[pairs].T
         moved = np.abs(np.einsum("pc,pc->p", x[i] - x[j], motion[i] - motion[j])) > slack

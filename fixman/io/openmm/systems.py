@@ -139,9 +139,8 @@ def _by_kind(rows: Any, sets: ConnectedSets, name: str) -> list[Any]:
         inside = all(0 <= p < sets.kind.size for p in places)
         owners = {(sets.kind[p], sets.copy[p]) for p in places} if inside else set()
         if len(owners) != 1 or (-1, -1) in owners:
-            raise ValueError(
-                f"{name} names {tuple(places)}, which are not bonded into one molecule"
-            )
+            said = f"{name} names {tuple(places)}"
+            raise ValueError(f"{said}, which are not bonded into one molecule")
         found[owners.pop()[0]].add(tuple(int(sets.bead[p]) for p in places))
     return [sorted(each) for each in found]
 

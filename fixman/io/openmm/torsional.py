@@ -119,9 +119,8 @@ class Molecule(Forces):
             if chain not in letters:
                 raise ValueError(f"{path} has no chain {chain!r}, it has {', '.join(letters)}")
             modeller.delete([one for one in modeller.topology.chains() if one.id != chain])
-        solvent = [
-            one for one in modeller.topology.residues() if one.name == "HOH" or len(one) == 1
-        ]
+        residues = modeller.topology.residues()
+        solvent = [one for one in residues if one.name == "HOH" or len(one) == 1]
         if drop_solvent:
             modeller.delete(solvent)
         x = _in_nm(modeller.positions)
@@ -169,8 +168,6 @@ class Molecule(Forces):
         found = context.getState(positions=True).getPositions(asNumpy=True)
         return np.array(found.value_in_unit(unit.nanometer))
 
-    # --- chain and observables ------------------------------------------------------------------
-
     def chain(self, hold: str | Iterable[str] = ()) -> Chain:
         """Return the chain whose bonds and angles are hard, and whose torsions are soft.
 
@@ -188,8 +185,7 @@ class Molecule(Forces):
         for word in sorted(hold.difference(HOLDS)):
             raise ValueError(f"cannot hold {word!r}: choose among {', '.join(HOLDS)}")
         turning = [pair for pair in self.rotatable if not self._kinds(*pair) & hold]
-        named = turning if hold else None
-        made = chain(self.system, topology=self.topology, rotatable=named)
+        made = chain(self.system, topology=self.topology, rotatable=turning if hold else None)
         assert isinstance(made, Chain)  # the molecule is one
         return made
 
@@ -211,8 +207,7 @@ class Molecule(Forces):
     @cached_property
     def backbone(self) -> list[tuple[str, tuple[int, ...]]]:
         """Residues that have both φ and ψ: name, and atoms C′, N, Cα, C, N′."""
-        after = dict(self._peptide_bonds)
-        before = {n: c for c, n in after.items()}
+        after, before = dict(self._peptide_bonds), {n: c for c, n in self._peptide_bonds}
         found: list[tuple[str, tuple[int, ...]]] = []
         for residue in self.topology.residues():
             own = {atom.name: atom.index for atom in residue.atoms()}
@@ -338,8 +333,7 @@ def _whole(given: Any, x: Array) -> Array:
     if box is None or np.diagonal(box := _in_nm(box)).min() < LEAST_BOX:
         return x
     parents, _ = topology.spanning_tree(len(x), bonds_of(given))
-    made: Array = whole(parents, x[None], box)[0]
-    return made
+    return np.asarray(whole(parents, x[None], box)[0])
 
 
 def _read(source: Any, shown: str) -> Any:
