@@ -67,12 +67,8 @@ def warn_of_temperature(potential: Any, kT: Any) -> None:
     if kT is None or not (kT == 1.0 or kT > MOST_KT) or not hasattr(potential, "parameters"):
         return
     if in_openmm_units(potential.parameters()):
-        warnings.warn(
-            f"kT = {kT:g} kJ/mol is {kT / GAS_CONSTANT:.0f} K: kT=fixman.io.openmm.kT(T) is in "
-            "kJ/mol, as OpenMM's energies are",
-            RuntimeWarning,
-            stacklevel=3,
-        )
+        said = f"kT = {kT:g} kJ/mol is {kT / GAS_CONSTANT:.0f} K: kT=fixman.io.openmm.kT(T) is in "
+        warnings.warn(f"{said}kJ/mol, as OpenMM's energies are", RuntimeWarning, stacklevel=3)
 
 
 class Bound:
@@ -81,9 +77,7 @@ class Bound:
     Compiled steppers read its ``tables``, with addresses of functions that live as long as this.
     """
 
-    def __init__(
-        self, chain: Chain, potential: Any, energies: bool = False, forces: bool = True
-    ) -> None:
+    def __init__(self, chain: Chain, potential: Any, energies: bool, forces: bool) -> None:
         require_chain(chain)
         self.chain, self.potential = chain, potential
         self._parts = Assembly(chain, energies, forces)
@@ -97,12 +91,11 @@ class Bound:
         SingularCoordinateError where there is none: beads that coincide, a torsion about a straight
         bend.  ValueError for a `Compiled` potential without an energy.
         """
-        tail = (self.chain.n, self.chain.dim)
-        x = arrays.real(x, tail, "x")
+        x = arrays.real(x, (self.chain.n, self.chain.dim), "x")
         out = self._frames(x, np.empty(x.shape[:-2]), "energy")
         flat = out.reshape(-1)
         for energy in self._parts.energies:
-            for frame, one in enumerate(x.reshape(-1, *tail)):
+            for frame, one in enumerate(x.reshape(-1, *x.shape[-2:])):
                 flat[frame] += _energy(energy, one)
         answer: Array = out[()]
         return answer
@@ -137,8 +130,7 @@ class Bound:
         if energies:
             tables = tables._replace(external=None)
         step = self.chain.n * self.chain.dim
-        frames = x.size // step
-        size = 1 if energies else step
+        frames, size = x.size // step, 1 if energies else step
         whole = frames - frames % LANES
         for states, start, end in ((EIGHTS, 0, whole), (ONE, whole, frames)):
             if start < end:
@@ -249,8 +241,8 @@ class Assembly:
         if self.pair:
             raise ValueError("only one pair potential, WCA or LennardJones, can be in a sum")
         n = self.chain.n
-        sigma = one_each(term.sigma, n, "sigma", "bead")
-        depths = np.sqrt(one_each(term.epsilon, n, "epsilon", "bead"))
+        sigma = arrays.one_or_each(term.sigma, n, "sigma")
+        depths = np.sqrt(arrays.one_or_each(term.epsilon, n, "epsilon"))
         skin = term.skin * float(sigma.max())
         reach = cutoff * float(sigma.max()) + skin
         beside = np.meshgrid(*[[-step, 0, step] for step in STEPS[: self.chain.dim]])
@@ -329,13 +321,6 @@ def _joined(kind: Any, blocks: list[tuple[Index, Array]]) -> Any:
     if not blocks:
         return None
     return kind(*(np.concatenate([b.ravel() for b in part]) for part in zip(*blocks, strict=True)))
-
-
-def one_each(value: float | tuple[float, ...], size: int, name: str, what: str) -> Array:
-    """Return one number for each of so many."""
-    if isinstance(value, tuple) and len(value) != size:
-        raise ValueError(f"{name} needs one number for each {what}, {size}, got {len(value)}")
-    return np.array(np.broadcast_to(value, (size,)), dtype=np.float64)
 
 
 def bead_rows(beads: Any, size: int, name: str) -> Beads | None:

@@ -24,7 +24,7 @@ from fixman.kernels.chain.rows import ANGLE, TORSION
 from fixman.kernels.potentials.bonded import COMBINED, COSINE, HARMONIC, ORDER, SQUARED, TILTED
 from fixman.kernels.potentials.forces import PotentialTables
 from fixman.potentials import binding
-from fixman.potentials.binding import Assembly, Beads, Bound, bead_rows, bind, one_each
+from fixman.potentials.binding import Assembly, Beads, Bound, bead_rows, bind
 
 __all__ = [
     "WCA", "Bending", "BendingTorsion", "Bound", "Compiled", "Gravity", "LennardJones", "Potential",
@@ -110,8 +110,8 @@ class Bending(_Term):
 
     def _tabulate(self, tables: Assembly) -> None:
         terms = binding.named_terms(tables.chain, self.beads, ANGLE, "angle")
-        k = one_each(self.stiffness, len(terms), "stiffness", "angle")
-        angle = one_each(self.angle, len(terms), "angle", "angle")
+        k = arrays.one_or_each(self.stiffness, len(terms), "stiffness")
+        angle = arrays.one_or_each(self.angle, len(terms), "angle")
         if tables.chain.dim == 3 and not np.all((angle >= 0.0) & (angle <= np.pi)):
             raise ValueError("an angle in space must be from 0 (straight) to π")
         sine = np.where(np.abs(np.sin(angle)) < 1e-15, 0.0, np.sin(angle))
@@ -148,7 +148,7 @@ class Torsion(_Term):
         amplitudes = np.atleast_1d(_numbers(self.amplitudes, "amplitudes"))
         if amplitudes.size > ORDER:
             raise ValueError(f"at most {ORDER} amplitudes, got {amplitudes.size}")
-        phases = one_each(_numbers(self.phases, "phases"), amplitudes.size, "phases", "amplitude")
+        phases = arrays.one_or_each(_numbers(self.phases, "phases"), amplitudes.size, "phases")
         self._set(
             amplitudes=tuple(amplitudes.tolist()),
             phases=tuple(phases.tolist()),
@@ -371,7 +371,7 @@ class Tether(_Term):
         tables.vector(points[0], "a point")
         rows = np.zeros((beads.size, 4))
         rows[:, : points.shape[1]] = points
-        rows[:, 3] = one_each(self.stiffness, beads.size, "stiffness", "tether")
+        rows[:, 3] = arrays.one_or_each(self.stiffness, beads.size, "stiffness")
         tables.tethers.append((beads + GHOSTS, rows))
 
 

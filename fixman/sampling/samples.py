@@ -136,7 +136,7 @@ def _require_drawable(chain: Chain, client: Any) -> None:
     if chain.extra:
         raise ValueError(
             f"rings, and chains with other extra rows (here {len(chain.extra)}), cannot be drawn: "
-            "fixman.HybridMonteCarlo samples them, from a start of fixman.random_walks"
+            "fixman.random_walks makes starts, of no ensemble, and fixman.HybridMonteCarlo samples"
         )
     if (chain.layout.soft_rows.kinds == LENGTH).any():
         raise ValueError("soft lengths have no distribution without a potential: make them hard")
