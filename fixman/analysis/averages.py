@@ -31,7 +31,6 @@ class Share(NamedTuple):
     enough: bool
 
     def __str__(self) -> str:
-        """Return a number between 0 and 1."""
         if self.enough:
             return with_error(self.value, self.error, of=1.0)
         return f"about {self.value:.2g}"
