@@ -1,6 +1,7 @@
 """Errors hold as data what their text says, in every room that raises them, and when pickled."""
 
 import copy
+import copyreg
 import pickle
 
 import numpy as np
@@ -188,6 +189,21 @@ def test_a_ring_that_cannot_close_passes_its_frame_on():
     with pytest.raises(fx.ConstraintSolveError, match=r"all be met in frame \(0, 0\): ") as caught:
         Meter(group, ("length",)).hard.set(group.x, np.array([1.0, 1.0, 2.5]))
     assert caught.value.frame == (0, 0)
+
+
+def test_a_moved_error_leaves_the_other_where_it_was(monkeypatch):
+    """Also where copies of errors share their attributes, as those of tblib do, which Dask has."""
+
+    def shared(kind, attributes):
+        error = kind.__new__(kind)
+        error.__dict__ = attributes
+        return error
+
+    monkeypatch.setitem(
+        copyreg.dispatch_table, fx.FrameError, lambda error: (shared, (type(error), vars(error)))
+    )
+    error = fx.FrameError("no way", frame=3)
+    assert (error.moved(None).frame, error.frame) == (None, 3)
 
 
 def test_an_error_is_moved_and_pickled_with_its_data():
