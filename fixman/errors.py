@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from copy import copy
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
@@ -50,8 +49,8 @@ class _LocatedError(Exception):
 
     def moved(self, frame: Frame, where: str | None = None) -> Self:
         """Return the same error in another frame, in words ``where`` if `` in frame 3`` is not."""
-        other = copy(self)
-        other.frame = frame
+        other = type(self).__new__(type(self))  # copy(self) is tblib's where Dask is in use
+        vars(other).update(vars(self) | {"frame": frame})
         other.args = (self._text + (where or _where(frame)) + self._rest,)
         return other
 

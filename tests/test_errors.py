@@ -1,6 +1,7 @@
 """Errors hold as data what their text says, in every room that raises them, and when pickled."""
 
 import copy
+import copyreg
 import pickle
 
 import numpy as np
@@ -190,6 +191,21 @@ def test_a_ring_that_cannot_close_passes_its_frame_on():
     assert caught.value.frame == (0, 0)
 
 
+def test_a_moved_error_leaves_the_other_where_it_was(monkeypatch):
+    """Also where copies of errors share their attributes, as those of tblib do, which Dask has."""
+
+    def shared(kind, attributes):
+        error = kind.__new__(kind)
+        error.__dict__ = attributes
+        return error
+
+    monkeypatch.setitem(
+        copyreg.dispatch_table, fx.FrameError, lambda error: (shared, (type(error), vars(error)))
+    )
+    error = fx.FrameError("no way", frame=3)
+    assert (error.moved(None).frame, error.frame) == (None, 3)
+
+
 def test_an_error_is_moved_and_pickled_with_its_data():
     error = fx.ConstraintSolveError(
         "no way", ": sorry", frame=(1, 2), coordinates=[BEND], step=7, replica=3
@@ -233,3 +249,83 @@ def test_what_was_found_by_calls_with_odd_arguments():
     forward(arm, ones, ones, ones)
     with pytest.raises(ValueError, match="q must have shape"):
         forward(arm, np.array(1.0), ones, ones)
+
+
+def refused(kind, text, call, *args, **options):
+    with pytest.raises(kind, match=text) as caught:
+        call(*args, **options)
+    assert "fixman" in str(caught.traceback[-1].path)
+
+
+def test_odd_groups_of_an_audit_are_refused():
+    masses, atoms, x = np.ones(5), np.arange(15).reshape(3, 5), X
+    for groups in (None, 3, "abc", np.array(1.0), [None]):
+        refused(TypeError, "groups must be a list of ChainGroup", audit.audit, groups)
+    for kind, text, odd in (
+        (TypeError, "bonds of group 0 must be integers", {"bonds": "ab"}),
+        (TypeError, "bonds of group 0 must be integers", {"bonds": [(0, 1.5)]}),
+        (ValueError, "bonds of group 0 must be pairs", {"bonds": 3}),
+        (ValueError, "bond .0, 9. names a bead", {"bonds": [(0, 9)]}),
+        (ValueError, "leave 5 components", {"bonds": []}),
+        (TypeError, "atoms of group 0 must be integers", {"atoms": atoms * 1.5}),
+        (ValueError, r"atoms of group 0 must have shape \(chains, n\), \(3, 5\)", {"atoms": 3}),
+        (TypeError, "x of group 0 must be real numbers", {"x": None}),
+    ):
+        given = {"masses": masses, "atoms": atoms, "x": x} | odd
+        refused(kind, text, audit.audit, [audit.ChainGroup(**given)])
+    for name, odd in (("notes", None), ("histograms", 3)):
+        group = audit.ChainGroup(masses, atoms, x)
+        refused(TypeError, f"{name} must be", audit.audit, [group], **{name: odd})
+    assert len(repr(audit.audit([group]))) < 160
+    assert len(repr(audit.audit([group]).groups[0])) < 160
+
+
+def test_odd_lists_are_refused():
+    for odd in (np.array(3), None, "ab"):
+        refused(TypeError, "terms must be a list of potentials", fx.potentials.Sum, odd)
+        refused(TypeError, "forces must be a list of", fx.bluemoon.free_energy, [0, 1], odd)
+    refused(TypeError, "a list of angles", fx.potentials.Bending, 1.0, beads=np.array(3))
+    stress = 1e99 * np.random.default_rng(0).normal(size=(6, 2, 3, 3))
+    modulus = fx.rheology.relaxation_modulus
+    refused(fx.FrameError, "modulus overflowed", modulus, stress, 1e100, kT=1e-100)
+
+
+@pytest.mark.filterwarnings("ignore:::MDAnalysis")
+def test_odd_arguments_of_readers_are_refused(peer, tmp_path):
+    mda = peer("MDAnalysis")
+    from fixman.io.mdanalysis import MetricAnalysis, read_chains
+
+    universe = mda.Universe.empty(5, trajectory=True)
+    universe.add_TopologyAttr("masses", np.ones(5))
+    universe.add_TopologyAttr("names", list("ABCDE"))
+    universe.add_TopologyAttr("bonds", [(k, k + 1) for k in range(4)])
+    universe.atoms.positions = X[0, 0]
+    path = tmp_path / "a.pdb"
+    universe.atoms.write(path, bonds="all")
+    refused(TypeError, "expected a path, got None", read_chains, None)
+    for odd in (None, 3, []):
+        refused(ValueError, "bonds must be 'topology'", read_chains, path, bonds=odd, masses=1.0)
+    for odd in (0, "a", 1.5):
+        refused(ValueError, "none of the 1 frames", read_chains, path, step=odd, masses=1.0)
+        refused(ValueError, "none of the 1 frames", MetricAnalysis(universe).run, step=odd)
+    for odd in (None, 3, np.array(1.0)):
+        refused(TypeError, "values must be a list", MetricAnalysis, universe, values=odd)
+
+
+def test_odd_arguments_of_openmm_are_refused(peer):
+    openmm = peer("openmm")
+    from fixman.io.openmm import Forces, chain, metric_force
+
+    system, springs = openmm.System(), openmm.HarmonicBondForce()
+    for k in range(4):
+        system.addParticle(12.0)
+        springs.addBond(k, k + 1, 0.15, 1e5) if k < 3 else system.addForce(springs)
+    for odd in (None, 3, np.array(1)):
+        refused(ValueError, "hard must be", chain, system, odd)
+    for name in ("rotatable", "straight"):
+        refused(TypeError, f"{name} must be a list", chain, system, **{name: 3})
+        refused(TypeError, f"{name} must be integers", chain, system, **{name: [("a", "b")]})
+    refused(TypeError, "chains must be a list", metric_force, system, chains=3)
+    refused(ValueError, "no registered Platform", Forces, system, 3)
+    refused(ValueError, "makes no Context", Forces, system, "CPU", properties=3)
+    assert "Threads" in Forces(system, "CPU", properties={"Threads": 1})._properties

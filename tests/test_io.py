@@ -334,7 +334,7 @@ def test_frames(read, tmp_path):
     words = "none of the 7 frames, counted from 0, is left by start=3, stop=3, step=None"
     with pytest.raises(ValueError, match=words):
         read(path, select="all", bonds="guess", start=3, stop=3)
-    with pytest.raises(ValueError, match="step cannot be zero"):
+    with pytest.raises(ValueError, match=r"step=0$"):
         read(path, select="all", bonds="guess", step=0)
 
 
@@ -743,7 +743,7 @@ def test_frames_by_number_or_mask_and_runs_again(analysis, adk):
             run.run(frames=nothing)
     with pytest.raises(ValueError, match="none of the 98 frames"):
         run.run(start=98)
-    with pytest.raises(ValueError, match="step cannot be zero"):
+    with pytest.raises(ValueError, match=r"step=0$"):
         run.run(step=0)
 
 

@@ -104,3 +104,19 @@ def test_what_cannot_be_drawn_is_refused(ax, space):
         fx.plot.ramachandran(ax, [0.0, 1.0], [0.0])
     for axes in (ax, space):
         fx.plot.chain(axes, fx.Chain.linear(1), np.zeros((1, 3)))
+
+
+def test_flat_pictures_keep_up_upwards(ax):
+    x = np.random.default_rng(3).normal(size=(4, 3))
+    for flat, right, up in ((1, 0, 2), (0, 1, 2), (2, 0, 1)):
+        place = np.where(np.arange(3) == flat, 0.5, x)
+        ax.clear()
+        fx.plot.chain(ax, fx.Chain.linear(4), place)
+        drawn = np.transpose(ax.lines[0].get_data())
+        assert np.allclose(drawn, place[:, [right, up]], atol=1e-12)
+    arm = fx.rigid.SerialChain.planar(np.ones(3), np.ones(3), np.ones(3))
+    ax.clear()
+    fx.plot.arm(ax, arm, [0.3, 0.4, -0.2])
+    points = fx.rigid.kinematics.frames(arm, [0.3, 0.4, -0.2])[1]
+    normal = np.ptp(points, axis=0).argmin()
+    assert np.allclose(np.transpose(ax.lines[0].get_data())[1:-1], np.delete(points, normal, 1))

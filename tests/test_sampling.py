@@ -195,7 +195,7 @@ def test_what_ends_in_a_branch_point_knows_of_nothing_beyond():
     parents = [-1, 0, 1, 2, 2, 4, 5, 5, 7, 7]
     chain = fx.Chain.branched(parents, masses=uneven(10))
     tables = sampling._tabulated(chain)
-    w, smallest = tables.w, tables.acceptances.smallest()
+    w, smallest = tables.w, tables.acceptances.least[tables.acceptances.which]
     degree = np.bincount([*range(1, 10), *parents[1:]])
     hubs = [k for k, p in enumerate(tables.parents) if degree[tables.beads[p]] > 2]
     assert any(p != 9 for p in tables.parents[hubs])

@@ -75,7 +75,6 @@ def spread(array: Array, lead: Lead, tail: tuple[int, ...]) -> Array:
 
 
 def listed(names: Sequence[Any], most: int) -> str:
-    """Name the first few."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(map(str, names[:most])) + more
 
@@ -88,8 +87,8 @@ def frame_index(frame: int, lead: Lead) -> Frame:
 
 def overflow(what: str, frame: int, lead: Lead) -> FrameError:
     """Return the error for results that are not finite though every argument is."""
-    rest = ": choose units that bring values nearer to 1"
-    return FrameError(f"the {what} overflowed", rest, frame=frame_index(frame, lead))
+    cure = ": choose units that bring values nearer to 1"
+    return FrameError(f"the {what} overflowed", cure, frame=frame_index(frame, lead))
 
 
 def require_finite(array: Array, tail: tuple[int, ...], name: str, what: str = "bead") -> None:
@@ -101,9 +100,8 @@ def require_finite(array: Array, tail: tuple[int, ...], name: str, what: str = "
     index = where[len(lead) :]
     place = f" at {what} {index[0]}" if index.size else ""  # a single number has no place
     frame = int(np.ravel_multi_index(tuple(where[: len(lead)]), lead)) if lead else 0
-    value = array[tuple(where)]
     raise FrameError(
-        f"{name} is {value}{place}",
+        f"{name} is {array[tuple(where)]}{place}",
         ": every value must be finite",
         frame=frame_index(frame, lead),
         beads=index[:1] if what == "bead" else (),
@@ -125,6 +123,17 @@ def series(value: Any, tail: tuple[int, ...], name: str, axes: int = 0) -> Array
     if largest > 1e100:
         raise ValueError(f"{name} must be in a unit that keeps it within 1e±100, got {largest:.3g}")
     return array
+
+
+def list_of(value: Any, name: str, what: str, kind: Any = object) -> list[Any]:
+    """Return a list of things of one kind; a word, or an array without axes, is none."""
+    try:
+        found = None if isinstance(value, str) else list(value)
+    except TypeError:
+        found = None
+    if found is None or not all(isinstance(one, kind) for one in found):
+        raise TypeError(f"{name} must be a list of {what}, got {value!r:.80}")
+    return found
 
 
 def refuse_units(value: Any, name: str) -> None:
@@ -246,20 +255,23 @@ def generator(rng: Any) -> np.random.Generator:
 
 
 def seeds(rng: np.random.Generator, count: int) -> list[np.random.SeedSequence]:
-    """Spawn seeds of independent streams."""
     parent = rng.bit_generator.seed_seq
     if not isinstance(parent, np.random.SeedSequence):
         raise TypeError("rng must have been seeded by a SeedSequence, from which streams spawn")
     return parent.spawn(count)
 
 
+def one_or_each(value: Any, n: int, name: str) -> Array:
+    """Return n numbers; a single one is repeated."""
+    array = real(value, (), name)
+    if array.shape not in ((), (n,)):
+        raise ValueError(f"{name} must be one number or have shape ({n},), got {array.shape}")
+    return np.array(np.broadcast_to(array, n))
+
+
 def masses(value: Any, n: int) -> Array:
-    """Return n masses within 1e±100; a scalar is repeated."""
-    array = np.array(real(value, (), "masses"), dtype=np.float64)
-    if array.ndim == 0:
-        array = np.full(n, float(array))
-    if array.shape != (n,):
-        raise ValueError(f"masses must be one number or have shape ({n},), got {array.shape}")
+    """Return n masses within 1e±100."""
+    array = one_or_each(value, n, "masses")
     good = (array >= 1e-100) & (array <= 1e100)
     if not good.all():
         k = int(np.argmin(good))

@@ -16,20 +16,19 @@ from fixman._common.arrays import Array
 WINDOW = 5.0
 
 LONG = 50.0  # inefficiencies; shorter series need the window's bias taken out
-SIGNIFICANT = 0.001  # level of each of two tests: few honest runs are warned
+SIGNIFICANT = 0.001  # level of the test for a drift: few honest runs are warned
 FEWEST_FOR_LINE = 5  # values that tell a line in a single series from the noise about it
 
 
 class Independence(NamedTuple):
-    """How many independent samples a series (frames, copies) is worth, and what it gives away.
+    """How many independent samples a series (frames, copies) is worth, and its drift.
 
-    drift is how far a line through the means of the frames moves from the first to the last, and
-    apart the standard deviation of these means; each is 0 where chance may explain it.
+    That is how far a line through the means of the frames moves from the first to the last; 0 where
+    chance may explain it.
     """
 
     size: float
     drift: float = 0.0
-    apart: float = 0.0
 
 
 def independence(series: ArrayLike) -> Independence:
@@ -48,7 +47,7 @@ def independence(series: ArrayLike) -> Independence:
     correlation at lag 1, freed from its bias in short series (Kendall 1954), if this is larger.
 
     The series is (frames, ...), as in `statistical_inefficiency`.  The size lies between 1 and N,
-    which it is where nothing varies.  O(frames ln frames) a copy.  Tests are F tests at
+    which it is where nothing varies.  O(frames ln frames) a copy.  The drift has an F test at
     `SIGNIFICANT`, with degrees of freedom over g, since chains that move slowly differ less from
     frame to frame.
     """
@@ -61,18 +60,16 @@ def independence(series: ArrayLike) -> Independence:
     if frames == 1:
         return Independence(float(total))
     means = scaled.mean(axis=1)
-    between = float(means @ means) / frames
     variance = float((scaled**2).mean())
     slope, line = _line(means)
     if copies == 1:
         by_chance, free = _noise(means, slope)
-        shared, differ = 0.0, False
+        shared = 0.0
     else:
         free = frames * (copies - 1)
         inside = float(((scaled - means[:, None]) ** 2).sum()) / free
-        outside = copies * between * frames / (frames - 1)
+        outside = copies * (float(means @ means) / frames) * frames / (frames - 1)
         by_chance, free = inside * g / total, free / g
-        differ = _chance(outside, inside, (frames - 1) / g, free) < SIGNIFICANT
         deviation = np.sqrt(2.0 * g / (frames - 1))  # standard deviation of B/W
         common = max(outside - inside * (1.0 + deviation), 0.0) / copies
         shared = common * _inefficiency(means[:, None]) / frames if common else 0.0
@@ -83,11 +80,8 @@ def independence(series: ArrayLike) -> Independence:
         drifts = _chance(line, about, 1.0, free) < SIGNIFICANT
     shared = max(shared, line - 4.0 * by_chance)  # two standard deviations of the slope
     size = variance / (variance * g / total + shared)
-    return Independence(
-        float(np.clip(size, 1.0, total)),
-        unit * slope * (frames - 1) if drifts else 0.0,
-        unit * float(np.sqrt(between)) if differ or drifts else 0.0,
-    )
+    drift = unit * slope * (frames - 1) if drifts else 0.0
+    return Independence(float(np.clip(size, 1.0, total)), drift)
 
 
 def statistical_inefficiency(series: ArrayLike) -> float:

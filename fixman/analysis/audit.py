@@ -25,14 +25,18 @@ from fixman.analysis import averages, samples, verdicts
 from fixman.analysis.averages import Ensemble, EnsembleMean, Share
 from fixman.analysis.groups import ChainData, ChainGroup, Indices, counted
 from fixman.analysis.samples import Meter, Scatter
+from fixman.chains import topology
 from fixman.chains.chain import Chain, is_rigid
 from fixman.errors import SingularConstraintError
 
+__all__ = ["AuditReport", "ChainGroup", "GroupReport", "audit"]
+
 BLOCK = 1 << 17  # beads handled at a time, which bounds the memory beyond the coordinates
-SIZES = ("square_end_to_end", "square_gyration")
+SIZES = ("square_end_to_end", "square_gyration", "fingerprint")
+MEANS = ("mean_square_end_to_end", SIZES[0], False), ("radius_of_gyration", SIZES[1], True)  # root
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class GroupReport:
     """½ ln det H^bb of every frame and chain of one group, and what follows from it.
 
@@ -44,12 +48,16 @@ class GroupReport:
     """
 
     chain: Chain
-    half_logdet: Array = field(repr=False)
+    half_logdet: Array
     scatter: Scatter = field(default_factory=Scatter)
     name: str = ""
     ensemble: Ensemble = "stiff"
-    sizes: Mapping[str, Array] = field(default_factory=dict, repr=False)
-    counts: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict, repr=False)
+    sizes: Mapping[str, Array] = field(default_factory=dict)
+    counts: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        frames = counted(len(self.half_logdet), "frame")
+        return f"<GroupReport: {self.label}, {frames}; {_brief(self.verdict)}>"
 
     @property
     def label(self) -> str:
@@ -132,12 +140,10 @@ class GroupReport:
     @cached_property
     def means(self) -> dict[str, EnsembleMean]:
         """⟨R²⟩ of linear chains and R_g = ⟨R_g²⟩^(1/2), stiff and rigid."""
-        named = {"mean_square_end_to_end": False, "radius_of_gyration": True}
+        half, differ = self.half_logdet, self.distinct
         return {
-            name: averages.average(
-                self.sizes[key], self.half_logdet, self.ensemble, root, self.distinct
-            )
-            for (name, root), key in zip(named.items(), SIZES, strict=True)
+            name: averages.average(self.sizes[key], half, self.ensemble, root, differ)
+            for name, key, root in MEANS
             if key in self.sizes
         }
 
@@ -190,7 +196,7 @@ class GroupReport:
         return self.independent < averages.FEWEST_SAMPLES and not self.constant
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class AuditReport:
     """One report per group of equal chains, and the verdict over all of them."""
 
@@ -211,8 +217,7 @@ class AuditReport:
             measured = {name: found[number] for name, found in analysis.results.items()}
             groups.append(_report(meter, measured, as_is, analysis.scatter[number]))
         where = "" if as_is or analysis.means else "at given values"
-        remarks = (*notes, *analysis.notes)
-        return cls(analysis.hard, as_is, tuple(groups), remarks, where)
+        return cls(analysis.hard, as_is, tuple(groups), (*notes, *analysis.notes), where)
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -251,6 +256,15 @@ class AuditReport:
         """Return the report as `fixman audit` prints it."""
         return verdicts.report(self)
 
+    def __repr__(self) -> str:
+        groups = ", ".join(group.label for group in self.groups[:3])
+        more = ", …" * (len(self.groups) > 3)
+        return f"<AuditReport: {', '.join(self.hard)}; {groups}{more}; {_brief(self.verdict)}>"
+
+
+def _brief(verdict: str) -> str:
+    return verdict.partition(":")[0]
+
 
 def audit(
     groups: ChainData | Sequence[ChainGroup],
@@ -273,10 +287,17 @@ def audit(
     different numbers of frames; and what `Chain`, `logdet` and `project` raise.
     """
     names, as_is = samples.hard_names(hard), arrays.flag(as_is, "as_is")
+    notes, histograms = (
+        arrays.list_of(notes, "notes", "words"),
+        arrays.flag(histograms, "histograms"),
+    )
     if isinstance(groups, ChainData):
-        notes, frames, groups = (*groups.notes, *notes), groups.frames, groups.groups
+        notes, frames, groups = [*groups.notes, *notes], groups.frames, groups.groups
     else:
-        frames = np.arange(max((len(group.x) for group in groups), default=0))
+        groups = arrays.list_of(
+            groups, "groups", "ChainGroup, or what read_chains returns", ChainGroup
+        )
+        frames = np.arange(max((len(np.atleast_1d(group.x)) for group in groups), default=0))
     checked = [_checked(group, number, frames) for number, group in enumerate(groups)]
     looks = [samples.thinned(group.x)[samples.evenly(len(frames))] for group in checked]
     found, remarks = samples.meters(checked, hard, looks=looks)
@@ -312,6 +333,9 @@ def _checked(group: ChainGroup, number: int, frames: Indices) -> ChainGroup:
         raise ValueError(f"x of group {number} must have shape {shape}, got {x.shape}")
     if len(x) != len(frames):
         raise ValueError(f"the groups have different numbers of frames: {len(x)}, {len(frames)}")
+    if group.bonds is not None:
+        group = replace(group, bonds=topology.pairs_of(group.bonds, f"bonds of group {number}"))
+        topology.spanning_tree(x.shape[2], group.pairs)  # refuses bonds of no one molecule
     with samples.numbered(frames):
         arrays.require_finite(x, x.shape[2:], f"x of group {number}")
         one, two = group.pairs.T
@@ -324,6 +348,10 @@ def _checked(group: ChainGroup, number: int, frames: Indices) -> ChainGroup:
                 frame=(int(frame), int(chain)),
                 beads=(one[bond], two[bond]),
             )
+    atoms = topology.integers(group.atoms, f"atoms of group {number}")
+    if atoms.shape != x.shape[1:3]:
+        said = f"atoms of group {number} must have shape (chains, n), {x.shape[1:3]}"
+        raise ValueError(f"{said}, got {atoms.shape}")
     return replace(group, masses=arrays.masses(group.masses, x.shape[2]), x=x)
 
 
@@ -338,6 +366,6 @@ def _report(
         scatter,
         meter.molecules.label(half.shape[1]),
         "rigid" if as_is else "stiff",
-        {name: found[name] for name in (*SIZES, "fingerprint") if name in found},
+        {name: found[name] for name in SIZES if name in found},
         {name: found[name] for name in ("angles", "torsions") if name in found},
     )

@@ -31,7 +31,6 @@ class Share(NamedTuple):
     enough: bool
 
     def __str__(self) -> str:
-        """Return a number between 0 and 1."""
         if self.enough:
             return with_error(self.value, self.error, of=1.0)
         return f"about {self.value:.2g}"
@@ -83,8 +82,7 @@ def share_left(half_logdet: Floats, ensemble: Ensemble) -> Share:
     # A product of powers p of ⟨e^(t h)⟩: pairs of t and p.
     stiff = ensemble == "stiff"
     tilts = ((1.0, -1.0), (-1.0, -1.0)) if stiff else ((-1.0, 2.0), (-2.0, -1.0))
-    logarithm, influence = 0.0, np.zeros(half_logdet.shape)
-    deciding = float(half_logdet.size)
+    logarithm, influence, deciding = 0.0, np.zeros(half_logdet.shape), float(half_logdet.size)
     for tilt, power in tilts:
         logs = tilt * half_logdet
         largest = np.max(logs)
@@ -139,19 +137,19 @@ def average(
     samples, reweighted = _influence(values, np.ones(1), root), _influence(values, weights, root)
     stiff, rigid = (samples, reweighted)[:: 1 if ensemble == "stiff" else -1]
     change = (rigid[0] - stiff[0], rigid[1] - stiff[1])
-    series = (stiff[1], rigid[1], change[1])
-    errors = [standard_error(one) if one.size > 1 else np.inf for one in series]
+    three = (stiff, rigid, change)
+    pairs = [(one, standard_error(added) if added.size > 1 else np.inf) for one, added in three]
     kish = float(np.sum(weights) ** 2 / np.sum(weights**2))
-    fewest = min(independence(one).size for one in series[:2])
+    fewest = min(independence(added).size for _, added in three[:2])
     size = min(float(differ), kish * fewest / weights.size)
-    return EnsembleMean((stiff[0], errors[0]), (rigid[0], errors[1]), (change[0], errors[2]), size)
+    return EnsembleMean(pairs[0], pairs[1], pairs[2], size)
 
 
 def weights_to_other(half_logdet: Floats, ensemble: Ensemble) -> Floats:
     """Weights, 1 on average, that lead from the ensemble of the samples to the other one."""
     log_weights = half_logdet if ensemble == "stiff" else -half_logdet
-    weights: Floats = np.exp(log_weights - np.max(log_weights))
-    return weights / np.mean(weights)
+    weights = np.exp(log_weights - np.max(log_weights))
+    return np.asarray(weights / np.mean(weights))
 
 
 def other_ensemble(ensemble: Ensemble) -> Ensemble:

@@ -59,6 +59,7 @@ Gradient = Callable[[Array], ArrayLike]
 Named = Coordinate | tuple[str, Sequence[int]]
 
 BLOCKS = 16  # at least
+PAIRS = Sequence, np.ndarray
 VARIES = 0.01  # relative for lengths, else rad: files are rounded, SHAKE's tolerance may be coarse
 
 
@@ -102,9 +103,10 @@ def hold(chain: Chain, coordinate: Named) -> Chain:
     """
     require_chain(chain)
     row, place = _named(chain, coordinate)
-    if place is None and _place(chain.redundant, row, chain.dim) is not None:
-        raise _one_value(row, "the other hard coordinates")
+    others = "the other hard coordinates"
     if place is None:
+        if _place(chain.redundant, row, chain.dim) is not None:
+            raise _one_value(row, others)
         if row.kind == "length":
             said = f"{row} is no bond of the tree or a hard one that closes a ring"
             raise ValueError(f"{said}: hold ('distance', {row.beads})")
@@ -114,11 +116,10 @@ def hold(chain: Chain, coordinate: Named) -> Chain:
     elif chain.hard_mask[place]:
         raise ValueError(f"{row} is hard in this chain already")
     else:
-        mask = chain.hard_mask.copy()
-        mask[place] = True
+        mask = chain.hard_mask | (np.arange(chain.hard_mask.size) == place)
         held = replace(chain, hard_mask=mask)
     if not redundancy.independent(held.layout, None).all():
-        raise _one_value(row, "the other hard coordinates")
+        raise _one_value(row, others)
     return held
 
 
@@ -265,12 +266,7 @@ def mean_force(
     return MeanForce(*mean, lam, np.exp(logdet_c - logdet_b), G, log_weights)
 
 
-def metric(
-    chain: Chain,
-    x: ArrayLike,
-    coordinate: Named | Gradient,
-    step: float = 1e-4,
-) -> Metric:
+def metric(chain: Chain, x: ArrayLike, coordinate: Named | Gradient, step: float = 1e-4) -> Metric:
     """Z and G of a coordinate, for multipliers from elsewhere: see `from_multipliers`.
 
     Parameters
@@ -374,7 +370,6 @@ def _differences(chain: Chain, x: Array, gradient: Gradient, step: float) -> Met
 
     Z = ∂ξ·u is that of (3), and (4) becomes G = u·∂Z/∂x / (2 Z²).
     """
-    still = np.zeros_like(x)
 
     def moved(at: Array) -> tuple[Array, Array]:
         shape = (chain.n, chain.dim)
@@ -382,7 +377,7 @@ def _differences(chain: Chain, x: Array, gradient: Gradient, step: float) -> Met
         g = [arrays.real(gradient(one.copy()), shape, "gradient(x)") for one in frames]
         push: Array = np.array(g).reshape(at.shape)
         arrays.require_finite(push, shape, "gradient(x)")
-        u = forward_dynamics(chain, at, still, force=push).acceleration
+        u = forward_dynamics(chain, at, np.zeros_like(at), force=push).acceleration
         return u, (push * u).sum(axis=(-2, -1))
 
     u, Z = moved(x)
@@ -395,8 +390,8 @@ def _differences(chain: Chain, x: Array, gradient: Gradient, step: float) -> Met
 
 
 def _require_held(chain: Chain, x: Array, k: int) -> None:
-    base = np.zeros((3, chain.dim))  # as places −1 to −3
-    places = np.concatenate([x.reshape(-1, chain.n, chain.dim)[0], base])
+    first = x.reshape(-1, chain.n, chain.dim)[0]
+    places = np.concatenate([first, np.zeros((3, chain.dim))])  # the base as −1 to −3
     values = chain.hard_values(x).reshape(-1, chain.hard.size)
     away, rows = values - values[0], chain.layout.hard_rows
     turns = rows.trait("angle")
@@ -421,11 +416,8 @@ def free_energy(xi: ArrayLike, forces: Sequence[Sequence[Any]]) -> FreeEnergy:
     xi = arrays.series(xi, (), "xi", 1)
     if xi.ndim > 1 or xi.size < 2 or not (np.diff(xi) > 0.0).all():
         raise ValueError(f"xi must ascend and be at least 2, got {xi!r:.80}")
-    try:
-        listed = [tuple(force[:2]) for force in forces]
-    except (TypeError, IndexError):
-        said = "forces must be a list of MeanForce, or of (value, error)"
-        raise TypeError(f"{said}, got {forces!r:.80}") from None
+    pairs = arrays.list_of(forces, "forces", "MeanForce, or of (value, error)", PAIRS)
+    listed = [force[:2] for force in pairs]
     value, error = arrays.series(listed, (xi.size, 2), "forces").T
     if (error < 0.0).any():
         raise ValueError(f"errors of mean forces cannot be negative, got {error.min():g}")

@@ -78,8 +78,7 @@ def _orders(masses: Floats, marks: Mask, bonds: Indices) -> Indices:
     to_one = _steps(graph, first + _steps(graph, first).argmax(axis=1))
     to_other = _steps(graph, first + to_one.argmax(axis=1))
     centre = np.maximum(to_one, to_other).argmin(axis=1)
-    answer: Indices = order[walk(pairs, first + centre, molecule)].reshape(count, n) % n
-    return answer
+    return np.reshape(order[walk(pairs, first + centre, molecule)] % n, (count, n))
 
 
 def walk(pairs: Indices, starts: Indices, molecule: Indices) -> Indices:
@@ -100,8 +99,8 @@ def _neighbours(pairs: Indices, size: int) -> sparse.csr_array[Any, Any]:
 
 def _steps(graph: sparse.csr_array[Any, Any], starts: Indices) -> Floats:
     """Count the bonds from the start in each molecule to its atoms, (molecules, n)."""
-    steps: Floats = csgraph.dijkstra(graph, indices=starts, unweighted=True, min_only=True)
-    return steps.reshape(len(starts), -1)
+    steps = csgraph.dijkstra(graph, indices=starts, unweighted=True, min_only=True)
+    return np.reshape(steps, (len(starts), -1))
 
 
 def _core(graph: sparse.csr_array[Any, Any]) -> Mask:
@@ -197,5 +196,4 @@ def _singled(twins: Indices, cell: Indices, pairs: Indices, n: int) -> Indices:
     molecule = twins // n
     free = within | ~np.isin(molecule, molecule[within])
     group = np.where(within, region, len(cell) + molecule)[free]
-    chosen: Indices = twins[free][np.unique(group, return_index=True)[1]]
-    return chosen
+    return np.asarray(twins[free][np.unique(group, return_index=True)[1]])

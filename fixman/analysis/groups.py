@@ -18,6 +18,7 @@ from fixman.chains.chain import Chain
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 Mask = npt.NDArray[np.bool_]
+Whole = npt.NDArray[np.integer[Any]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -34,10 +35,9 @@ class Molecules:
     @cached_property
     def pairs(self) -> Indices:
         """All bonds, (m, 2)."""
-        if self.bonds is not None:
-            return np.asarray(self.bonds, dtype=np.intp)
         first = np.arange(len(self.masses) - 1)
-        return np.stack([first, first + 1], axis=1)
+        bonds = np.stack([first, first + 1], axis=1) if self.bonds is None else self.bonds
+        return np.asarray(bonds, dtype=np.intp)
 
     @cached_property
     def tree(self) -> tuple[Indices, Indices]:
@@ -60,8 +60,8 @@ class Molecules:
         n = len(self.masses)
         ring = bool(self.rings == 1 and np.all(np.bincount(self.pairs.ravel()) == 2))
         kind = "chain" if self.bonds is None else "ring" if ring else "branched chain"
-        words = f"{counted(len(self.atoms) if molecules is None else molecules, kind)} of "
-        words += counted(n, "bead")
+        copies = len(self.atoms) if molecules is None else molecules
+        words = f"{counted(copies, kind)} of {counted(n, 'bead')}"
         return words if ring or not self.rings else f"{words} and {counted(self.rings, 'ring')}"
 
     def chain(self, hard: str | Sequence[str], straight: npt.ArrayLike = (), **more: Any) -> Chain:
@@ -70,12 +70,11 @@ class Molecules:
         `hard`, `straight` and ``more`` as in `Chain.from_bonds`; where nothing of a molecule is
         hard, nothing is refused.
         """
-        n = len(self.masses)
-        hard = hard_sets.named(hard)
+        n, hard = len(self.masses), hard_sets.named(hard)
         if self.bonds is None and not isinstance(hard, str):
             return Chain.linear(n, masses=self.masses, hard=hard, straight=straight)
-        word = hard if isinstance(hard, str) else ""
-        hydrogens = self._hydrogens() if word in hard_sets.WITH_HYDROGENS else None
+        wanted = isinstance(hard, str) and hard in hard_sets.WITH_HYDROGENS
+        hydrogens = self._hydrogens() if wanted else None
         if hydrogens is not None and not np.any(hydrogens):
             hard, hydrogens = () if hard == "h-bonds" else ("length",), None
         return Chain.from_bonds(
@@ -169,12 +168,7 @@ def _pool_linear(beads: Indices, masses: Floats, marks: Mask) -> list[Indices]:
 
 
 def _pool_others(
-    pairs: Indices,
-    label: npt.NDArray[np.integer[Any]],
-    alike: Mask,
-    n: int,
-    masses: Floats,
-    marks: Mask,
+    pairs: Indices, label: Whole, alike: Mask, n: int, masses: Floats, marks: Mask
 ) -> list[tuple[Indices, Indices]]:
     atoms = np.flatnonzero(alike)
     atoms = atoms[np.argsort(label[atoms], kind="stable")]
@@ -193,7 +187,7 @@ def _pool_others(
     ]
 
 
-def _members(beads: Indices, group: npt.NDArray[np.integer[Any]]) -> list[Indices]:
+def _members(beads: Indices, group: Whole) -> list[Indices]:
     """Cut rows by their group, in which they keep their order."""
     ends = np.cumsum(np.bincount(group))[:-1]
     return np.split(beads[np.argsort(group, kind="stable")], ends)

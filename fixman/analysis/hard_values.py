@@ -115,13 +115,9 @@ class HardValues:
             frame, beads = error.frame, error.beads
             if piece is not None and isinstance(frame, tuple):
                 frame, beads = frame[:-1], tuple(piece.beads[frame[-1]].tolist())
-            raise ConstraintSolveError(
-                "the values that the hard coordinates are set to cannot all be met",
-                ': in rings hold all but the torsions about rotatable bonds, hard="torsional", or '
-                "hold fewer kinds",
-                frame=frame,
-                beads=beads,
-            ) from error
+            said = "the values that the hard coordinates are set to cannot all be met"
+            rest = ': in rings hold all but rotatable bonds, hard="torsional", or hold fewer kinds'
+            raise ConstraintSolveError(said, rest, frame=frame, beads=beads) from error
 
 
 def _pieces(molecules: Molecules, chain: Chain, hard: dict[Coordinate, int]) -> list[Pieces]:
@@ -163,7 +159,7 @@ def _alike(kind: tuple[Any, ...], members: list[tuple[list[int], ...]]) -> Piece
     parents, extra, hard, bonds, _, masses = kind
     m = len(parents)
     references = topology.references(np.array(parents, dtype=np.int64), 3, False)
-    mask = np.concatenate([np.zeros(3 * m, dtype=bool), np.array(hard, dtype=bool)])
+    mask = np.array([False] * (3 * m) + [*hard])
     chain = Chain(m, 3, "free", np.array(masses), references, extra, mask)
     pairs = np.array(bonds, dtype=np.int64)
     signs, which = np.tile([-1.0, 1.0], len(pairs)), np.repeat(np.arange(len(pairs)), 2)
@@ -255,11 +251,8 @@ def sum_outwards(parents: Index, steps: Floats) -> Floats:
     """
     if np.array_equal(parents, np.arange(-1, len(parents) - 1)):
         return np.cumsum(steps, axis=-2)
-    total = steps.copy()
-    above = parents.copy()
-    while True:
-        (moved,) = np.nonzero(above >= 0)
-        if not moved.size:
-            return total
+    total, above = steps.copy(), parents.copy()
+    while (moved := np.flatnonzero(above >= 0)).size:
         total[..., moved, :] += total[..., above[moved], :]
         above[moved] = above[above[moved]]
+    return total

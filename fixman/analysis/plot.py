@@ -29,6 +29,7 @@ except ImportError as error:
     raise ImportError('figures need matplotlib: pip install "fixman-chains[plot]"') from error
 
 from fixman._common import arrays
+from fixman._common.arrays import Array
 from fixman.analysis.averages import Ensemble, other_ensemble, weights_to_other
 from fixman.chains.chain import Chain, require_chain
 
@@ -70,8 +71,9 @@ def figure(columns: float = 1.0, aspect: float = 0.72) -> Figure:
 
     It belongs to no window system and needs no closing; `figure().subplots()` gives the ax.
     """
-    width = columns * COLUMN_WIDTH
-    return Figure(figsize=(width, aspect * width), layout="constrained")
+    width = arrays.positive(columns, "columns") * COLUMN_WIDTH
+    height = arrays.positive(aspect, "aspect") * width
+    return Figure(figsize=(width, height), layout="constrained")
 
 
 def require_format(path: Path) -> None:
@@ -97,8 +99,9 @@ def chain(
     """Beads and bonds of one configuration (n, d), with a colour bar of `values` and its `label`.
 
     Axes made with ``projection="3d"`` show space; flat ones show the plane that the chain fills
-    most.  `values` are one number per bond, in the order of ``chain.coordinates``; or one per hard
-    coordinate, as `Motion.tension` is, of which those of bonds are shown.
+    most, with z upwards, or y where it lies flat.  `values` are one number per bond, in the order
+    of ``chain.coordinates``; or one per hard coordinate, as `Motion.tension` is, of which those of
+    bonds are shown.
     """
     require_chain(chain)
     beads = arrays.series(x, (chain.n, chain.dim), "x")
@@ -114,32 +117,33 @@ def chain(
     return ax
 
 
-def _of_bonds(chain: Chain, rows: list[int], values: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Pick the values of bonds."""
+def _of_bonds(chain: Chain, rows: list[int], values: npt.ArrayLike) -> Array:
     array = arrays.series(values, (), "values")
     if array.shape == (len(rows),):
         return array
     if array.shape != (len(chain.hard),):
-        raise ValueError(
-            f"values must be one per bond, ({len(rows)},), or one per hard coordinate, "
-            f"({len(chain.hard)},), got {array.shape}"
-        )
+        said = f"one per bond, ({len(rows)},), or one per hard coordinate, ({len(chain.hard)},)"
+        raise ValueError(f"values must be {said}, got {array.shape}")
     found = np.full(len(chain.coordinates), np.nan)
     found[chain.hard] = array
     return np.asarray(found[rows])  # soft bonds stay without a colour
 
 
-def _seen(ax: Axes, *points: npt.NDArray[np.float64]) -> list[npt.NDArray[np.float64]]:
-    """Coordinates in the axes: in space, or in the plane that the last points fill most."""
+def _seen(ax: Axes, *points: Array) -> list[Array]:
+    """Coordinates in space, or in the plane that the last points fill most, z up, if lying y."""
     dim, shown = points[-1].shape[-1], 3 if ax.name == "3d" else 2
     if dim <= shown:
         return [np.pad(p, [(0, 0)] * (p.ndim - 1) + [(0, shown - dim)]) for p in points]
-    centre = points[-1].mean(axis=0)
-    plane = np.linalg.svd(points[-1] - centre, full_matrices=True)[2][:2].T
-    return [(p - centre) @ plane for p in points]
+    away = points[-1] - points[-1].mean(axis=0)
+    normal = np.linalg.eigh(away.T @ away)[1][:, 0]
+    up = np.eye(3)[2 if abs(normal[2]) < 0.9 else 1]
+    up -= up @ normal * normal
+    right = np.cross(up, normal)
+    right *= np.sign(right[np.abs(right).argmax()])
+    return [p @ np.stack([right, up], axis=1) / np.linalg.norm(up) for p in points]
 
 
-def _sticks(ax: Any, ends: npt.NDArray[np.float64], **options: Any) -> Any:
+def _sticks(ax: Any, ends: Array, **options: Any) -> Any:
     if ends.shape[-1] == 2:
         return ax.add_collection(LineCollection(list(ends), **options))
     sticks = Line3DCollection(ends, **options)
@@ -149,11 +153,7 @@ def _sticks(ax: Any, ends: npt.NDArray[np.float64], **options: Any) -> Any:
 
 
 def _lines(
-    ax: Any,
-    ends: npt.NDArray[np.float64],
-    points: npt.NDArray[np.float64],
-    color: npt.NDArray[np.float64] | None = None,
-    label: str = "",
+    ax: Any, ends: Array, points: Array, color: Array | None = None, label: str = ""
 ) -> None:
     """Draw sticks (m, 2, d) and balls (n, d), without a frame around them."""
     paint = {"color": PALETTE[0]} if color is None else {"array": color, "cmap": "viridis_r"}
@@ -173,8 +173,7 @@ def _lines(
 def arm(ax: Axes, arm: SerialChain, q: npt.ArrayLike) -> Axes:
     """Rigid bodies at one posture q: a stick from joint to joint and on to the last mass centre.
 
-    Short strokes across the joints are their axes.  Axes made with ``projection="3d"`` show space;
-    flat ones show the plane that the arm fills most.
+    Short strokes across the joints are their axes.  Axes are those of `chain`.
     """
     from fixman.rigid import kinematics
 
@@ -228,8 +227,7 @@ def distribution(
     for color, (ensemble, values) in zip(PALETTE, samples.items(), strict=False):
         density, _ = np.histogram(values, edges, density=True)
         ax.stairs(density, edges, color=color, label=ensemble)
-    ax.set_xlabel(label)
-    ax.set_ylabel("density")
+    ax.set(xlabel=label, ylabel="density")
     _legend_above(ax, columns=2)
     return ax
 
@@ -269,7 +267,7 @@ def audit_histogram(
     """
     reweightable = samples.keys() if reweighted is None else set(reweighted)
     for number, (label, values) in enumerate(samples.items()):
-        half = np.ravel(np.asarray(values, dtype=np.float64))
+        half = arrays.series(values, (), "samples").ravel()
         deviation = half - np.mean(half)
         edges = np.histogram_bin_edges(deviation, bins=min(50, max(5, int(np.sqrt(half.size)))))
         color = PALETTE[number % len(PALETTE)]
@@ -284,8 +282,7 @@ def audit_histogram(
     if reweightable:
         label = f"reweighted to {other_ensemble(ensemble)}"
         ax.plot([], [], color=key, linestyle="--", label=label)
-    ax.set_xlabel(r"$\frac{1}{2}\ln\det H^{bb}$ − mean  (kT)")
-    ax.set_ylabel("density  (1/kT)")
+    ax.set(xlabel=r"$\frac{1}{2}\ln\det H^{bb}$ − mean  (kT)", ylabel="density  (1/kT)")
     _legend_above(ax)
     return ax
 
@@ -298,7 +295,7 @@ def angle_histogram(
     `edges` in radians, `densities` per radian; the first of each mapping is drawn solid, the second
     dashed, and in another colour where there is only one group.
     """
-    degrees = np.degrees(np.asarray(edges, dtype=np.float64))
+    degrees = np.degrees(arrays.series(edges, (), "edges", 1))
     one = len(densities) == 1
     for number, pair in enumerate(densities):
         for k, (ensemble, density) in enumerate(pair.items()):
@@ -308,11 +305,8 @@ def angle_histogram(
                 values, degrees, baseline=None, color=color, linestyle=("-", "--")[k],
                 label=ensemble if one else None,
             )  # fmt: skip
-    ax.set_xlim(degrees[0], degrees[-1])
-    ax.set_xticks(np.linspace(degrees[0], degrees[-1], 7))
-    ax.set_xlabel(f"{name}  (degrees)")
-    ax.set_ylabel("density  (1/degree)")
-    ax.set_ylim(bottom=0.0)
+    ax.set(xlim=(degrees[0], degrees[-1]), xticks=np.linspace(degrees[0], degrees[-1], 7))
+    ax.set(xlabel=f"{name}  (degrees)", ylabel="density  (1/degree)", ylim=(0.0, None))
     if one:
         _legend_above(ax, columns=2)
     return ax
@@ -327,8 +321,7 @@ def timing(
     for color, marker, (name, (n, seconds)) in zip(PALETTE, MARKERS, series.items(), strict=False):
         label = f"{name}, $n^{{{exponents[name]:.2f}}}$" if name in exponents else name
         ax.loglog(n, seconds, marker=marker, color=color, label=label)
-    ax.set_xlabel("number of beads  $n$")
-    ax.set_ylabel("time for one solve  (s)")
+    ax.set(xlabel="number of beads  $n$", ylabel="time for one solve  (s)")
     ax.xaxis.set_major_locator(mpl.ticker.LogLocator(numticks=12))
     _legend_above(ax, columns=2)
     return ax
@@ -341,27 +334,26 @@ def spy(ax: Axes, part: Partition) -> Axes:
     thousandth of the block's largest element and below.  White is zero.
     """
     soft, hard = part.H_ab.shape
-    starts, sizes = (0, soft), (soft, hard)
     image = np.ones((soft + hard, soft + hard, 3))
-    for name, i, j, block, color in (
-        ("aa", 0, 0, part.H_aa, PALETTE[0]),
-        ("ab", 0, 1, part.H_ab, PALETTE[2]),
-        ("ba", 1, 0, part.H_ab.T, PALETTE[2]),
-        ("bb", 1, 1, part.H_bb, PALETTE[1]),
+    a, b = slice(0, soft), slice(soft, soft + hard)
+    for name, rows, columns, block, color in (
+        ("aa", a, a, part.H_aa, PALETTE[0]),
+        ("ab", a, b, part.H_ab, PALETTE[2]),
+        ("ba", b, a, part.H_ab.T, PALETTE[2]),
+        ("bb", b, b, part.H_bb, PALETTE[1]),
     ):
         size = np.abs(block.toarray())
         shade = np.clip(1.0 + np.log10(np.maximum(size / size.max(), 1e-9)) / 4.0, 0.25, 1.0)
         shade[size == 0.0] = 0.0
-        inside = np.ix_(starts[i] + np.arange(sizes[i]), starts[j] + np.arange(sizes[j]))
-        image[inside] -= shade[..., None] * (1.0 - np.array(mpl.colors.to_rgb(color)))
-        corner = (starts[j] + sizes[j] - 1.0, starts[i])
+        image[rows, columns] -= shade[..., None] * (1.0 - np.array(mpl.colors.to_rgb(color)))
+        corner = (columns.stop - 1.0, rows.start)
         ax.annotate(f"$H^{{{name}}}$", corner, color=color, ha="right", va="top")
     ax.imshow(image, interpolation="nearest")
     ax.axhline(soft - 0.5, color="0.6", linewidth=0.5)
     ax.axvline(soft - 0.5, color="0.6", linewidth=0.5)
-    centres = [(soft - 1) / 2, soft + (hard - 1) / 2]
-    ax.set_xticks(centres, [f"{soft} soft", f"{hard} hard"])
-    ax.set_yticks(centres, [f"{soft} soft", f"{hard} hard"], rotation=90, va="center")
+    ticks = [(soft - 1) / 2, soft + (hard - 1) / 2], [f"{soft} soft", f"{hard} hard"]
+    ax.set_xticks(*ticks)
+    ax.set_yticks(*ticks, rotation=90, va="center")
     ax.tick_params(length=0)
     ax.spines[:].set_visible(True)
     ax.spines[:].set_linewidth(0.5)

@@ -65,9 +65,6 @@ class Relaxation(NamedTuple):
     integral_error: Array
 
 
-# --- stress ---------------------------------------------------------------------------------------
-
-
 def giesekus_stress(
     chain: Chain, x: ArrayLike, stepper: Brownian, *, times: ArrayLike | None = None
 ) -> Array:
@@ -220,15 +217,16 @@ def relaxation_modulus(
         modulus[:, replica] = statistics.autocovariance(parts)[:size]
     modulus /= (np.arange(frames, frames - size, -1) * ((dim + 2) * (dim - 1) * kT))[:, None]
     growth = np.zeros_like(modulus)
-    np.cumsum(0.5 * interval * (modulus[1:] + modulus[:-1]), axis=0, out=growth[1:])
-    return Relaxation(interval * np.arange(size), *_over_replicas(modulus), *_over_replicas(growth))
+    with np.errstate(over="ignore", invalid="ignore"):
+        np.cumsum(0.5 * interval * (modulus[1:] + modulus[:-1]), axis=0, out=growth[1:])
+        found = *_over_replicas(modulus), *_over_replicas(growth)
+    if not np.isfinite(found).all():
+        raise arrays.overflow("relaxation modulus", 0, ())
+    return Relaxation(interval * np.arange(size), *found)
 
 
 def _over_replicas(values: Array) -> tuple[Array, Array]:
     return values.mean(axis=1), values.std(axis=1, ddof=1) / np.sqrt(values.shape[1])
-
-
-# --- parts ----------------------------------------------------------------------------------------
 
 
 def _forces(
@@ -251,8 +249,7 @@ def _forces(
 
 def _about_centre(x: Array, zeta: Array) -> Array:
     centre = np.einsum("k,...ka->...a", zeta / zeta.sum(), x)
-    away: Array = x - centre[..., None, :]
-    return away
+    return np.asarray(x - centre[..., None, :])
 
 
 def _symmetric(a: Array) -> Array:
@@ -288,16 +285,13 @@ def _checked(
         said = "stepper must be the fixman.Brownian(dt, …) that made the frames"
         raise TypeError(f"{said}, got {stepper!r:.80}")
     x = arrays.series(x, (chain.n, chain.dim), "x")
-    zeta = np.array(stepper.friction)
-    if zeta.shape not in ((), (chain.n,)):
-        said = f"the stepper's friction must be one number or have shape ({chain.n},)"
-        raise ValueError(f"{said}, got {zeta.shape}")
+    zeta = arrays.one_or_each(stepper.friction, chain.n, "the stepper's friction")
     if times is not None:
         times = arrays.series(times, (), "times", 1)
         if x.ndim < 3 or times.shape != x.shape[:1]:
             said = "times must have shape (frames,) for x (frames, ..., n, dim)"
             raise ValueError(f"{said}, got {times.shape} for {x.shape}")
-    return x, np.broadcast_to(zeta, chain.n).copy(), times
+    return x, zeta, times
 
 
 def _stresses(value: ArrayLike) -> Array:

@@ -54,14 +54,13 @@ class Meter:
     ) -> None:
         self.molecules = molecules
         self.chain = chain = molecules.chain(hard, straight)
-        rows = chain.layout.hard_rows
+        rows, table = chain.layout.hard_rows, chain.layout.rows
         self._turns, self._straight = rows.trait("periodic"), rows.trait("straight")
         self.hard = HardValues(molecules, chain)
         soft = soft_rows(chain)
         soft = soft[soft < 3 * chain.n]
-        kinds, table = chain.layout.rows.kinds[soft], chain.layout.rows
-        self.soft_angles = table.take(soft[kinds == ANGLE])
-        torsions = table.take(soft[kinds == TORSION])
+        self.soft_angles = table.take(soft[table.kinds[soft] == ANGLE])
+        torsions = table.take(soft[table.kinds[soft] == TORSION])
         # The torsions of siblings place branches instead of following bonds.
         follow = topology.along(torsions.columns.astype(np.int64), molecules.pairs)
         self.soft_torsions = torsions.take(np.flatnonzero(follow))
@@ -234,5 +233,4 @@ def numbered(frames: Sequence[int] | Indices) -> Iterator[None]:
         if not isinstance(error.frame, tuple):
             raise
         number, chain = int(frames[error.frame[0]]), error.frame[1]
-        where = f" in frame {number}, chain {chain}"
-        raise error.moved((number, chain), where) from error
+        raise error.moved((number, chain), f" in frame {number}, chain {chain}") from error

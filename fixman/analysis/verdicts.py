@@ -81,13 +81,11 @@ def _finding(group: GroupReport) -> str:
             f"({group.scatter.loosest}); audit them without as-is, as those of a flexible run"
         )
     if group.constant:
-        found = (
+        more = "; if longer chains were expected, the selection fell into pieces"
+        return (
             f"nothing can vary: every internal coordinate of a chain of {group.chain.n} beads is "
-            "hard, so that the determinant is constant"
+            f"hard, so that the determinant is constant{more * (group.chain.n < WITH_TORSIONS)}"
         )
-        if group.chain.n >= WITH_TORSIONS:
-            return found
-        return f"{found}; if longer chains were expected, the selection fell into pieces"
     if group.distinct < FEWEST_SAMPLES:
         return (
             f"cannot tell: {counted(group.samples, 'sample')}, {group.distinct} of them distinct: "
@@ -134,17 +132,15 @@ def report(audited: AuditReport) -> str:
             f"to {max(group.spread for group in rest):.3f} kT; --json lists them all"
         )
     lines += [f"note: {note}" for note in audited.remarks[:SHOWN_NOTES]]
-    if len(audited.remarks) > SHOWN_NOTES:
-        lines.append(f"note: {len(audited.remarks) - SHOWN_NOTES} more; --json lists them all")
+    if (more := len(audited.remarks) - SHOWN_NOTES) > 0:
+        lines.append(f"note: {more} more; --json lists them all")
     return "\n".join([*lines, f"verdict: {audited.verdict}"])
 
 
 def _lines(group: GroupReport) -> list[str]:
-    frames = counted(group.half_logdet.shape[0], "frame")
-    samples = counted(group.samples, "sample")
-    rows = counted(len(group.chain.hard), "hard row")
-    one = group.samples == 1
-    spread = f"{group.spread:.3f}"
+    numbers = len(group.half_logdet), group.samples, len(group.chain.hard)
+    frames, samples, rows = map(counted, numbers, ("frame", "sample", "hard row"))
+    one, spread = group.samples == 1, f"{group.spread:.3f}"
     if not (group.vague or group.constant):
         spread = with_error(group.spread, group.spread_error, of=1.0)
     table = {

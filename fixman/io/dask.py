@@ -9,9 +9,7 @@ from typing import Any
 try:
     import distributed
 except ImportError as error:
-    raise ImportError(
-        'a Dask scheduler needs dask and distributed: pip install "fixman-chains[dask]"'
-    ) from error
+    raise ImportError('Dask needs distributed: pip install "fixman-chains[dask]"') from error
 
 __all__ = ["connect"]
 __dir__ = __all__.copy  # completion shows public names alone
@@ -28,9 +26,8 @@ def connect(address: str, *, timeout: float = 10.0) -> Iterator[Any]:
     try:
         client = open_client(address, timeout=timeout, set_as_default=False)
     except Exception as error:  # a dozen kinds
-        raise ConnectionError(
-            f"no Dask scheduler answers at {address}: {error}; `dask scheduler` starts one"
-        ) from error
+        said = f"no Dask scheduler answers at {address}: {error}"
+        raise ConnectionError(f"{said}; `dask scheduler` starts one") from error
     with client:
         try:
             client.wait_for_workers(1, timeout=timeout)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import operator
 import warnings
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -42,7 +41,6 @@ def bind(chain: Chain, potential: Any, energies: bool = False, forces: bool = Tr
     without ``forces`` one's own need not have any.  ValueError for a potential that names beads or
     angles that the chain does not have, or that has no energy though it needs one.
     """
-    require_chain(chain)
     return Bound(chain, potential, energies, forces)
 
 
@@ -69,12 +67,8 @@ def warn_of_temperature(potential: Any, kT: Any) -> None:
     if kT is None or not (kT == 1.0 or kT > MOST_KT) or not hasattr(potential, "parameters"):
         return
     if in_openmm_units(potential.parameters()):
-        warnings.warn(
-            f"kT = {kT:g} kJ/mol is {kT / GAS_CONSTANT:.0f} K: kT=fixman.io.openmm.kT(T) is in "
-            "kJ/mol, as OpenMM's energies are",
-            RuntimeWarning,
-            stacklevel=3,
-        )
+        said = f"kT = {kT:g} kJ/mol is {kT / GAS_CONSTANT:.0f} K: kT=fixman.io.openmm.kT(T) is in "
+        warnings.warn(f"{said}kJ/mol, as OpenMM's energies are", RuntimeWarning, stacklevel=3)
 
 
 class Bound:
@@ -83,11 +77,9 @@ class Bound:
     Compiled steppers read its ``tables``, with addresses of functions that live as long as this.
     """
 
-    def __init__(
-        self, chain: Chain, potential: Any, energies: bool = False, forces: bool = True
-    ) -> None:
-        self.chain = chain
-        self.potential = potential
+    def __init__(self, chain: Chain, potential: Any, energies: bool, forces: bool) -> None:
+        require_chain(chain)
+        self.chain, self.potential = chain, potential
         self._parts = Assembly(chain, energies, forces)
         if potential is not None:
             self._parts.add(potential)
@@ -99,12 +91,11 @@ class Bound:
         SingularCoordinateError where there is none: beads that coincide, a torsion about a straight
         bend.  ValueError for a `Compiled` potential without an energy.
         """
-        tail = (self.chain.n, self.chain.dim)
-        x = arrays.real(x, tail, "x")
+        x = arrays.real(x, (self.chain.n, self.chain.dim), "x")
         out = self._frames(x, np.empty(x.shape[:-2]), "energy")
         flat = out.reshape(-1)
         for energy in self._parts.energies:
-            for frame, one in enumerate(x.reshape(-1, *tail)):
+            for frame, one in enumerate(x.reshape(-1, *x.shape[-2:])):
                 flat[frame] += _energy(energy, one)
         answer: Array = out[()]
         return answer
@@ -122,10 +113,9 @@ class Bound:
 
         With a configuration x (n, dim), raise also if there is no force in it.
         """
-        failures = self._parts.failures
-        if failures:
-            first = failures[0]
-            failures.clear()  # other threads may have met the same
+        if self._parts.failures:
+            first, *_ = self._parts.failures
+            self._parts.failures.clear()  # other threads may have met the same
             raise first
         for what, function, record in self._parts.watched:
             kind, seen = record[0], record[1:].reshape(self.chain.n, self.chain.dim).copy()
@@ -140,8 +130,7 @@ class Bound:
         if energies:
             tables = tables._replace(external=None)
         step = self.chain.n * self.chain.dim
-        frames = x.size // step
-        size = 1 if energies else step
+        frames, size = x.size // step, 1 if energies else step
         whole = frames - frames % LANES
         for states, start, end in ((EIGHTS, 0, whole), (ONE, whole, frames)):
             if start < end:
@@ -200,7 +189,7 @@ class Bound:
 class Assembly:
     """The tables of a chain in the making."""
 
-    def __init__(self, chain: Chain, sampled: bool = False, forced: bool = True) -> None:
+    def __init__(self, chain: Chain, sampled: bool, forced: bool) -> None:
         self.chain = chain
         self.forced = forced  # forces of one's own potentials are called
         self.sampled = sampled  # energies are called by compiled code
@@ -238,13 +227,11 @@ class Assembly:
         size = KINDS[terms.kinds[0]].beads
         blocks = self.terms[size]
         start = sum(parameters.size for _, parameters in blocks)
-        uniform = bool((rows == rows[:1]).all())
-        rows = rows[:1] if uniform else rows
+        step = 0 if (rows == rows[:1]).all() else rows.shape[1]
         table = np.empty((len(terms), 2 + size), dtype=np.int64)
-        table[:, 0] = kind
-        table[:, 1] = start + (0 if uniform else rows.shape[1] * np.arange(len(terms)))
+        table[:, 0], table[:, 1] = kind, start + step * np.arange(len(terms))
         table[:, 2:] = terms.beads[:, :size]
-        blocks.append((table, rows))
+        blocks.append((table, rows if step else rows[:1]))
 
     def pairs(self, term: Any, cutoff: float, energy: float, slope: float) -> None:
         """Set the interaction of beads that are not bonded, a `WCA` or `LennardJones`.
@@ -254,8 +241,8 @@ class Assembly:
         if self.pair:
             raise ValueError("only one pair potential, WCA or LennardJones, can be in a sum")
         n = self.chain.n
-        sigma = one_each(term.sigma, n, "sigma", "bead")
-        depths = np.sqrt(one_each(term.epsilon, n, "epsilon", "bead"))
+        sigma = arrays.one_or_each(term.sigma, n, "sigma")
+        depths = np.sqrt(arrays.one_or_each(term.epsilon, n, "epsilon"))
         skin = term.skin * float(sigma.max())
         reach = cutoff * float(sigma.max()) + skin
         beside = np.meshgrid(*[[-step, 0, step] for step in STEPS[: self.chain.dim]])
@@ -301,9 +288,7 @@ class Assembly:
         kind = ctypes.CFUNCTYPE(None, pointer, pointer, ctypes.c_int64, ctypes.c_int64)
         callback = kind(called)
         self.alive.append(callback)
-        address = ctypes.cast(callback, ctypes.c_void_p).value
-        assert address is not None
-        return address
+        return ctypes.cast(callback, ctypes.c_void_p).value or 0
 
     def vector(self, value: Any, name: str) -> Array:
         """Return a vector of the chain's dimension."""
@@ -338,21 +323,12 @@ def _joined(kind: Any, blocks: list[tuple[Index, Array]]) -> Any:
     return kind(*(np.concatenate([b.ravel() for b in part]) for part in zip(*blocks, strict=True)))
 
 
-def one_each(value: float | tuple[float, ...], size: int, name: str, what: str) -> Array:
-    """Return one number for each of so many."""
-    if isinstance(value, tuple) and len(value) != size:
-        raise ValueError(f"{name} needs one number for each {what}, {size}, got {len(value)}")
-    return np.array(np.broadcast_to(value, (size,)), dtype=np.float64)
-
-
 def bead_rows(beads: Any, size: int, name: str) -> Beads | None:
     """Read terms that are named by their beads or as `Coordinate`s."""
     if beads is None:
         return None
-    if isinstance(beads, str) or not isinstance(beads, Iterable):
-        raise TypeError(f"beads must be a list of {name}s, each by its beads, got {beads!r:.80}")
     rows = []
-    for item in beads:
+    for item in arrays.list_of(beads, "beads", f"{name}s, each by its beads"):
         try:
             named: Any = getattr(item, "beads", item)
             row = () if isinstance(named, set) else tuple(map(operator.index, named))
@@ -403,9 +379,6 @@ def _compiled_failure(what: str, function: Any, x: Array) -> Exception:
     except ValueError as error:
         return ValueError(f"{error}, in {name}")
     return RuntimeError(f"{name} gave NaN, but not when called again")
-
-
-# --- what a chain has -----------------------------------------------------------------------------
 
 
 def default_terms(chain: Chain, kind: int) -> Index:
@@ -462,6 +435,5 @@ def require_beads(chain: Chain, rows: ArrayLike, name: str) -> None:
     bad = np.flatnonzero(((table < lowest) | (table >= chain.n)).any(axis=1)) if table.size else ()
     for row in bad[:1]:
         beads = ", ".join(map(str, table[row].tolist()))
-        raise ValueError(
-            f"{name}({beads}) names a bead that is not among {lowest} to {chain.n - 1}"
-        )
+        said = f"names a bead that is not among {lowest} to {chain.n - 1}"
+        raise ValueError(f"{name}({beads}) {said}")

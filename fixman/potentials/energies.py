@@ -23,36 +23,14 @@ from fixman.chains.coordinates import GHOSTS, Rows
 from fixman.kernels.chain.rows import ANGLE, TORSION
 from fixman.kernels.potentials.bonded import COMBINED, COSINE, HARMONIC, ORDER, SQUARED, TILTED
 from fixman.kernels.potentials.forces import PotentialTables
-from fixman.potentials.binding import (
-    Assembly,
-    Beads,
-    Bound,
-    bead_rows,
-    bind,
-    named_terms,
-    one_each,
-    require_beads,
-    require_potential,
-)
+from fixman.potentials import binding
+from fixman.potentials.binding import Assembly, Beads, Bound, bead_rows, bind
 
 __all__ = [
-    "WCA",
-    "Bending",
-    "BendingTorsion",
-    "Bound",
-    "Compiled",
-    "Gravity",
-    "LennardJones",
-    "Potential",
-    "PotentialTables",
-    "RyckaertBellemans",
-    "Sum",
-    "Tension",
-    "Tether",
-    "Torsion",
-    "bind",
-    "from_parameters",
-]
+    "WCA", "Bending", "BendingTorsion", "Bound", "Compiled", "Gravity", "LennardJones", "Potential",
+    "PotentialTables", "RyckaertBellemans", "Sum", "Tension", "Tether", "Torsion",
+    "bind", "from_parameters",
+]  # fmt: skip
 
 BENDS = {"cosine": COSINE, "harmonic": HARMONIC, "squared cosine": SQUARED}
 
@@ -83,9 +61,6 @@ class _Term:
         """Return a description for JSON, which `from_parameters` reads."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
         return {"name": type(self).__name__} | values
-
-    def _tabulate(self, tables: Assembly) -> None:
-        raise NotImplementedError
 
     def _set(self, **values: Any) -> None:
         vars(self).update(values)
@@ -134,9 +109,9 @@ class Bending(_Term):
         )
 
     def _tabulate(self, tables: Assembly) -> None:
-        terms = named_terms(tables.chain, self.beads, ANGLE, "angle")
-        k = one_each(self.stiffness, len(terms), "stiffness", "angle")
-        angle = one_each(self.angle, len(terms), "angle", "angle")
+        terms = binding.named_terms(tables.chain, self.beads, ANGLE, "angle")
+        k = arrays.one_or_each(self.stiffness, len(terms), "stiffness")
+        angle = arrays.one_or_each(self.angle, len(terms), "angle")
         if tables.chain.dim == 3 and not np.all((angle >= 0.0) & (angle <= np.pi)):
             raise ValueError("an angle in space must be from 0 (straight) to π")
         sine = np.where(np.abs(np.sin(angle)) < 1e-15, 0.0, np.sin(angle))
@@ -173,7 +148,7 @@ class Torsion(_Term):
         amplitudes = np.atleast_1d(_numbers(self.amplitudes, "amplitudes"))
         if amplitudes.size > ORDER:
             raise ValueError(f"at most {ORDER} amplitudes, got {amplitudes.size}")
-        phases = one_each(_numbers(self.phases, "phases"), amplitudes.size, "phases", "amplitude")
+        phases = arrays.one_or_each(_numbers(self.phases, "phases"), amplitudes.size, "phases")
         self._set(
             amplitudes=tuple(amplitudes.tolist()),
             phases=tuple(phases.tolist()),
@@ -235,7 +210,7 @@ class BendingTorsion(_Polynomial):
 
 
 def _torsions(term: Torsion | _Polynomial, tables: Assembly) -> Rows:
-    return named_terms(tables.chain, term.beads, TORSION, "torsion")
+    return binding.named_terms(tables.chain, term.beads, TORSION, "torsion")
 
 
 # --- between beads that are not bonded ------------------------------------------------------------
@@ -365,7 +340,7 @@ class Tension(_Term):
             raise ValueError("a chain that is not linear has no two ends: name them, ends=(i, j)")
         fixed = chain.base == "fixed"
         first, last = self.ends or (-1 if fixed else 0, chain.n - 1)
-        require_beads(chain, [(first, last)], "tension")
+        binding.require_beads(chain, [(first, last)], "tension")
         if first == last:
             raise ValueError("tension needs two different ends; the chain has one bead")
         for bead, pull in ((first, -f), (last, f)):
@@ -390,10 +365,8 @@ class Tether(_Term):
         rows = bead_rows([(bead,) for bead in listed], 1, "tether") or ()
         points = arrays.real(self.points, (), "points")
         if points.ndim not in (1, 2) or points.shape[:-1] not in ((), (1,), (len(rows),)):
-            raise ValueError(
-                f"points must have shape (dim,) or (tethers, dim), got {points.shape} for "
-                f"{len(rows)} tethers"
-            )
+            said = "points must have shape (dim,) or (tethers, dim)"
+            raise ValueError(f"{said}, got {points.shape} for {len(rows)} tethers")
         points = np.broadcast_to(points, (len(rows), points.shape[-1]))
         arrays.require_finite(points, points.shape, "points", "tether")
         self._set(
@@ -406,13 +379,13 @@ class Tether(_Term):
         if not self.beads:
             return
         beads, points = np.array(self.beads), np.array(self.points)
-        require_beads(tables.chain, beads[:, None], "tether")
+        binding.require_beads(tables.chain, beads[:, None], "tether")
         if beads.min() < 0:
             raise ValueError("tether names beads from 0 on: the base point cannot move")
         tables.vector(points[0], "a point")
         rows = np.zeros((beads.size, 4))
         rows[:, : points.shape[1]] = points
-        rows[:, 3] = one_each(self.stiffness, beads.size, "stiffness", "tether")
+        rows[:, 3] = arrays.one_or_each(self.stiffness, beads.size, "stiffness")
         tables.tethers.append((beads + GHOSTS, rows))
 
 
@@ -426,8 +399,8 @@ class Sum(_Term):
     terms: tuple[Any, ...]
 
     def __post_init__(self) -> None:
-        for term in self.terms:
-            require_potential(term, forces=False, none=False)
+        for term in arrays.list_of(self.terms, "terms", "potentials"):
+            binding.require_potential(term, forces=False, none=False)
 
     def parameters(self) -> dict[str, Any]:
         """Return descriptions of all terms."""
@@ -457,9 +430,7 @@ class Compiled(_Term):
 
     def __post_init__(self) -> None:
         if not callable(self.force):
-            raise TypeError(
-                f"force must be a function compiled by numba.njit, got {self.force!r:.80}"
-            )
+            raise TypeError(f"force must be compiled by numba.njit, got {self.force!r:.80}")
 
     def parameters(self) -> dict[str, Any]:
         """Return the name of the function, which is all that JSON can hold of it."""
@@ -479,7 +450,8 @@ def from_parameters(description: dict[str, Any]) -> Any:
     if given.get("own"):
         raise ValueError(f"the potential {name} is not built in: give it again")
     if name == "Sum":
-        return Sum(tuple(from_parameters(term) for term in given["terms"]))
+        terms = arrays.list_of(given.get("terms"), "terms", "parameters() of potentials")
+        return Sum(tuple(map(from_parameters, terms)))
     kind = globals().get(name) if name in __all__ else None
     if not (isinstance(kind, type) and issubclass(kind, _Term)):
         raise ValueError(f"no potential is called {name!r}")
@@ -493,17 +465,13 @@ def invariant(potential: Any) -> bool:
     return potential is None or getattr(type(potential), "INVARIANT", False)
 
 
-# --- arguments ------------------------------------------------------------------------------------
-
-
 def _terms(potential: Any) -> tuple[Any, ...]:
     return potential.terms if isinstance(potential, Sum) else (potential,)
 
 
 def described(potential: Any) -> dict[str, Any]:
     if hasattr(potential, "parameters"):
-        description: dict[str, Any] = potential.parameters()
-        return description
+        return dict(potential.parameters())
     return {"name": f"{type(potential).__module__}.{type(potential).__qualname__}", "own": True}
 
 

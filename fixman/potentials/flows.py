@@ -62,8 +62,7 @@ def checked(flow: Any) -> Constant | OfTime | None:
             name = f"flows.{flow.__name__}"
             text = "flow must be a velocity gradient, or a function of time that returns one"
             raise TypeError(f"{text}, got {name}, a function of its rate: give {name}(rate)")
-        function: OfTime = flow
-        return function
+        return flow  # type: ignore[no-any-return]
     return tuple(map(tuple, _gradient(flow, None, "flow").tolist()))
 
 
@@ -91,8 +90,8 @@ def table(flow: Constant | OfTime, dim: int, steps: range, dt: float) -> Array:
 
 def at_times(flow: OfTime, dim: int, times: Iterable[float]) -> Array:
     """Return κ (times, d, d) of a function of time."""
-    gradients = [_gradient(flow(time), dim, f"flow({time:g})") for time in times]
-    return np.array(gradients).reshape(-1, dim, dim)
+    found = [_gradient(flow(time), dim, f"flow({time:g})") for time in times]
+    return np.array(found).reshape(-1, dim, dim)
 
 
 def _gradient(value: Any, dim: int | None, name: str) -> Array:

@@ -19,7 +19,7 @@ from fixman.chains.system import System
 from fixman.errors import SingularCoordinateError
 from fixman.kernels.potentials import box as kernels
 from fixman.potentials import binding
-from fixman.potentials.binding import Bound, one_each
+from fixman.potentials.binding import Bound
 from fixman.potentials.energies import Compiled, Pair, Sum, invariant
 
 Short = NDArray[np.int32]
@@ -159,7 +159,7 @@ class PairForces:
 
     def __init__(self, system: System, term: Pair, core: float = 0.0) -> None:
         self.system, self.term = system, term
-        n, sigma = system.n, one_each(term.sigma, system.n, "sigma", "bead")
+        n, sigma = system.n, arrays.one_or_each(term.sigma, system.n, "sigma")
         cutoff, energy, slope = term.cut()
         reach = cutoff * float(sigma.max())
         self.skin = 0.5 * term.skin * float(sigma.max())
@@ -171,7 +171,7 @@ class PairForces:
                     f"meets one image of another: its shortest edge is {system.box.min():.4g}"
                 )
             self.skin = min(self.skin, room)
-        depths = np.sqrt(one_each(term.epsilon, n, "epsilon", "bead"))
+        depths = np.sqrt(arrays.one_or_each(term.epsilon, n, "epsilon"))
         constants = np.array([cutoff**2, energy, slope, reach + self.skin, core])
         first, excluded = _excluded(system, term.exclude)
         self.beads = kernels.Beads(0.5 * sigma, depths, constants, first, excluded)

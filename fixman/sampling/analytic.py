@@ -27,24 +27,12 @@ from fixman.errors import SingularConstraintError
 from fixman.sampling import transfer
 
 __all__ = [
-    "bend_cumulative",
-    "bend_density",
-    "dumbbell_normal_stress",
-    "dumbbell_orientation",
-    "dumbbell_viscosity",
-    "four_beads_density",
-    "four_beads_logdet",
-    "four_beads_mean_cosine",
-    "freely_jointed_logdet",
-    "mean_fourth_end_to_end",
-    "mean_square_cosines",
-    "mean_square_end_to_end",
-    "mean_square_gyration",
-    "mean_square_products",
-    "trimer_cumulative",
-    "trimer_density",
-    "zero_shear_viscosity",
-]
+    "bend_cumulative", "bend_density", "dumbbell_normal_stress", "dumbbell_orientation",
+    "dumbbell_viscosity", "four_beads_density", "four_beads_logdet", "four_beads_mean_cosine",
+    "freely_jointed_logdet", "mean_fourth_end_to_end", "mean_square_cosines",
+    "mean_square_end_to_end", "mean_square_gyration", "mean_square_products",
+    "trimer_cumulative", "trimer_density", "zero_shear_viscosity",
+]  # fmt: skip
 
 Base = Literal["free", "fixed"]
 Ensemble = Literal["rigid", "stiff"]
@@ -55,7 +43,7 @@ AGREE_HARMONICS = 1e-6  # then below 1e-12: digits double, and more
 FASTEST = 1e4  # Weissenberg number of which the largest degrees agree
 
 
-# --- bonds hard: determinants ----------------------------------------------------------------
+# --- bonds hard ------------------------------------------------------------------------------
 
 
 def freely_jointed_logdet(
@@ -85,9 +73,6 @@ def freely_jointed_logdet(
     return _number(total)
 
 
-# --- bonds hard: distributions ---------------------------------------------------------------
-
-
 def trimer_density(
     theta: ArrayLike,
     *,
@@ -103,7 +88,7 @@ def trimer_density(
     divided by sin θ, and from −π to π in the plane.  ValueError for angles outside.
     """
     m, rest = _coupling(dim, masses, base, ensemble)
-    t = _within(theta, -np.pi if dim == 2 else 0.0, np.pi, "theta")
+    t = _bends(theta, dim)
     root = np.sqrt(rest + m * np.sin(t) ** 2)
     if dim == 2:
         return _number(root / (4.0 * special.ellipe(m)))
@@ -120,7 +105,7 @@ def trimer_cumulative(
 ) -> Array:
     """Probability that the bend is at most theta, (...) → (...): integral of `trimer_density`."""
     m, rest = _coupling(dim, masses, base, ensemble)
-    t = _within(theta, -np.pi if dim == 2 else 0.0, np.pi, "theta")
+    t = _bends(theta, dim)
     if dim == 2:
         whole = special.ellipe(m)
         part = whole - special.ellipeinc(RIGHT_ANGLE - np.abs(t), m)
@@ -173,7 +158,7 @@ def bend_density(
     ½ sin θ or 1/2π.  Accurate to about 1e-11.  O(bonds), 1 ms a bond.
     """
     series = _bend_series(bonds, dim, masses, base)
-    t = _within(theta, -np.pi if dim == 2 else 0.0, np.pi, "theta")
+    t = _bends(theta, dim)
     # T_m(2c² − 1) = T_2m(c), and that is cos 2mθ.
     even = np.polynomial.chebyshev.chebval(2.0 * np.cos(t) ** 2 - 1.0, series.T)
     return _number(np.moveaxis(even * np.sin(t) ** (dim - 2), 0, -1))
@@ -184,7 +169,7 @@ def bend_cumulative(
 ) -> Array:
     """Probability that each bend is at most theta, (...) → (..., bonds − 1), as `bend_density`."""
     series = _bend_series(bonds, dim, masses, base)
-    t = _within(theta, -np.pi if dim == 2 else 0.0, np.pi, "theta")
+    t = _bends(theta, dim)
     if dim == 2:  # ∫ cos 2mθ dθ
         total = np.multiply.outer(series[:, 0], t + np.pi)
         for m in range(1, series.shape[1]):
@@ -211,14 +196,12 @@ def four_beads_logdet(torsion: ArrayLike, angle: ArrayLike = RIGHT_ANGLE) -> Arr
     2 (35 − 4 cos φ − 16 cos² φ + cos⁴ φ) at right angles.  Masses m add −5 ln m and bonds of length
     L add −4 ln L.  SingularConstraintError for angles that are not between 0 and π.
     """
-    phi, theta = arrays.real(torsion, (), "torsion"), arrays.real(angle, (), "angle")
+    phi, theta = _finite(torsion, "torsion"), arrays.real(angle, (), "angle")
     arrays.common_lead(phi.shape, theta.shape)
-    arrays.require_finite(phi.ravel(), (phi.size,), "torsion", "place")
     held = (theta > 0.0) & (theta < np.pi)
     if not held.all():
-        raise SingularConstraintError(
-            f"an angle of {theta[~held][0]} cannot be held: it must lie above 0 and below π"
-        )
+        said = f"an angle of {theta[~held][0]} cannot be held"
+        raise SingularConstraintError(f"{said}: it must lie above 0 and below π")
     c, p, q = np.cos(theta), 2.0 * np.sin(phi / 2.0) ** 2, 2.0 * np.cos(phi / 2.0) ** 2
     even = 2.0 + (1.0 + c) * p * (4.0 - 2.0 * c - (1.0 - c) * p)
     odd = 4.0 + (1.0 + c) * q * (4.0 - (1.0 - c) * q)
@@ -308,8 +291,7 @@ def mean_square_gyration(bonds: int, *, cosine: ArrayLike = 0.0, length: float =
 
 def _squares(bonds: int, cosine: ArrayLike, length: float) -> Array:
     """⟨R²⟩ of 1 to N bonds, (..., N): the next bond adds L² (1 + 2 Σ_k c^k)."""
-    N = arrays.positive_int(bonds, "bonds", 8)
-    c = _cosine(cosine, "cosine")
+    N, c = arrays.positive_int(bonds, "bonds", 8), _cosine(cosine, "cosine")
     scale = arrays.positive(length, "length")
     added = np.ones((*c.shape, N))
     added[..., 1:] += 2.0 * np.cumsum(c[..., None] ** np.arange(1, N), axis=-1)
@@ -370,8 +352,7 @@ def dumbbell_orientation(weissenberg: ArrayLike) -> Array:
 
 
 def _weissenberg(value: ArrayLike) -> Array:
-    array = arrays.real(value, (), "weissenberg")
-    arrays.require_finite(array.ravel(), (array.size,), "weissenberg", "place")
+    array = _finite(value, "weissenberg")
     largest = np.abs(array).max(initial=0.0)
     if largest > FASTEST:
         raise ValueError(f"weissenberg is too large, above {FASTEST:g}, got {largest:g}")
@@ -428,9 +409,6 @@ def _harmonics(degree: int) -> tuple[Any, Any, Any]:
     return j[even], m[even], (step @ step)[even][:, even]
 
 
-# --- arguments -------------------------------------------------------------------------------
-
-
 def _freely_jointed(bonds: int, dim: int, masses: ArrayLike, base: Base) -> Array:
     _require(dim, base)
     N = arrays.positive_int(bonds, "bonds", 8)
@@ -441,8 +419,7 @@ def _freely_jointed(bonds: int, dim: int, masses: ArrayLike, base: Base) -> Arra
 
 def _bend_series(bonds: int, dim: int, masses: ArrayLike, base: Base) -> Array:
     w = _freely_jointed(bonds, dim, masses, base)
-    first = transfer.ORDERS[0]
-    return _on_finer_grids(transfer.bend_series, w, dim, lambda series: series[:, :first])
+    return _on_finer_grids(transfer.bend_series, w, dim, lambda a: a[:, : transfer.ORDERS[0]])
 
 
 def _on_finer_grids(
@@ -474,14 +451,19 @@ def _arc(c: Any, m: float, rest: float) -> Any:
 def _inverse_masses(masses: ArrayLike, bonds: int, base: Base) -> Array:
     """Return w (bonds + 1,), that of a base first."""
     _require(base=base)
-    if base == "fixed":
-        return np.concatenate([[0.0], 1.0 / arrays.masses(masses, bonds)])
-    return 1.0 / arrays.masses(masses, bonds + 1)
+    front = [0.0] * (base == "fixed")
+    return np.concatenate([front, 1.0 / arrays.masses(masses, bonds + 1 - len(front))])
 
 
 def _cosine(value: ArrayLike, name: str) -> Array:
     slack = 1e-12  # scalar products of unit vectors overshoot by rounding
     return np.clip(_within(value, -1.0 - slack, 1.0 + slack, name), -1.0, 1.0)
+
+
+def _finite(value: ArrayLike, name: str) -> Array:
+    array = arrays.real(value, (), name)
+    arrays.require_finite(array.ravel(), (array.size,), name, "place")
+    return array
 
 
 def _within(value: ArrayLike, low: float, high: float, name: str) -> Array:
@@ -491,6 +473,10 @@ def _within(value: ArrayLike, low: float, high: float, name: str) -> Array:
         found = array[~inside][0]
         raise ValueError(f"{name} must lie between {low:.6g} and {high:.6g}, got {found}")
     return array
+
+
+def _bends(theta: ArrayLike, dim: int) -> Array:
+    return _within(theta, -np.pi if dim == 2 else 0.0, np.pi, "theta")
 
 
 def _number(array: Any) -> Array:

@@ -54,8 +54,7 @@ def random_walks(
         closures do not reach their values, because they cannot or because they are far.
     """
     require_model(chain)
-    size = arrays.positive_int(size, "size")
-    generator = arrays.generator(rng)
+    size, generator = arrays.positive_int(size, "size"), arrays.generator(rng)
     if isinstance(chain, System):
         values = {"lengths": lengths, "angles": angles, "torsions": torsions}
         return _in_box(chain, size, values, generator)
@@ -90,18 +89,13 @@ def hard_targets(chain: Chain, lengths: ArrayLike, angles: ArrayLike, torsions: 
     targets = np.where([KINDS[kind].extra for kind in kinds], np.nan, 0.0)
     for kind, value in ((LENGTH, lengths), (ANGLE, angles), (TORSION, torsions)):
         rows, name = np.flatnonzero(kinds == kind), f"{KINDS[kind].name}s"
-        given = arrays.real(value, (), name)
-        if given.shape not in ((), rows.shape):
-            raise ValueError(
-                f"{name} must be one number or have shape {rows.shape}, got {given.shape}"
-            )
+        given = arrays.one_or_each(value, rows.size, name)
         if not np.isfinite(given).all():
             raise ValueError(f"{name} must be finite, got {given[~np.isfinite(given)][0]}")
         if np.abs(given).max(initial=0.0) > TURNS[kind]:
-            raise ValueError(
-                f"{name} are in radians, up to {TURNS[kind]:.5g} either way: got "
-                f"{np.ravel(given)[np.abs(given).argmax()]:g}; np.radians converts degrees"
-            )
+            said = f"{name} are in radians, up to {TURNS[kind]:.5g} either way: got "
+            said += f"{given[np.abs(given).argmax()]:g}"
+            raise ValueError(f"{said}; np.radians converts degrees")
         if kind == LENGTH and not (given > 0.0).all():
             raise ValueError(f"lengths must be positive, got {given[~(given > 0.0)][0]:g}")
         targets[rows] = given
@@ -134,12 +128,9 @@ def _closed(chain: Chain, targets: Array, rng: np.random.Generator) -> Array:
             return bring(chain, x, targets)
         except (ConstraintSolveError, SingularConstraintError) as error:
             last = error
-    raise ConstraintSolveError(
-        f"none of {TRIES} random walks reaches the hard values: can closures and extra rows have "
-        f"theirs together? ({last})",
-        coordinates=last.coordinates,
-        beads=last.beads,
-    )
+    said = f"none of {TRIES} random walks reaches the hard values: can closures and extra rows "
+    said += f"have theirs together? ({last})"
+    raise ConstraintSolveError(said, coordinates=last.coordinates, beads=last.beads)
 
 
 def bring(chain: Chain, x: Array, targets: Array) -> Array:
@@ -147,11 +138,9 @@ def bring(chain: Chain, x: Array, targets: Array) -> Array:
 
     ``targets`` are of all coordinates; where they are NaN, hard values stay.
     """
-    start = chain.hard_values(x)
-    way = targets[chain.hard] - start
-    rows = chain.layout.hard_rows
+    start, rows = chain.hard_values(x), chain.layout.hard_rows
+    way = np.nan_to_num(targets[chain.hard] - start)
     turning, straight = rows.trait("periodic"), rows.trait("straight")
-    way[np.isnan(way)] = 0.0
     way[turning] = (way[turning] + math.pi) % (2.0 * math.pi) - math.pi
     done, stride = 0.0, FIRST_STRIDE
     while done < 1.0:

@@ -125,8 +125,8 @@ def sample(
         lengths = targets[tables.bonded * chain.dim]
         trial = np.empty((min(PILOT, block), chain.n, chain.dim))
         most = COSTLIEST * chain.n * len(trial)
-        if not tables.branched or _grow(tables, lengths, most, pilot, trial):
-            draw, method = partial(_put_trees, tables, lengths), "transfer operator"
+        if not tables.branched or _grow(tables, lengths, most, pilot, trial) == 0.0:
+            draw, method = partial(_grow, tables, lengths, FOREVER), "transfer operator"
     return _sampled(draw, list(zip(seeds, counts, strict=True)), chain, method, workers, client)
 
 
@@ -135,15 +135,11 @@ def _require_drawable(chain: Chain, client: Any) -> None:
         raise TypeError(f"client must be a dask.distributed.Client, got {client!r:.80}")
     if chain.extra:
         raise ValueError(
-            f"rings, and chains with other extra rows (here {len(chain.extra)}), cannot be drawn "
-            "independently: fixman.random_walks makes starting configurations, of no ensemble, and "
-            "fixman.HybridMonteCarlo samples from there"
+            f"rings, and chains with other extra rows (here {len(chain.extra)}), cannot be drawn: "
+            "fixman.random_walks makes starts, of no ensemble, and fixman.HybridMonteCarlo samples"
         )
     if (chain.layout.soft_rows.kinds == LENGTH).any():
-        raise ValueError(
-            "soft lengths have no distribution without a potential: make them hard, or simulate "
-            "with one"
-        )
+        raise ValueError("soft lengths have no distribution without a potential: make them hard")
 
 
 def _sampled(
@@ -161,9 +157,6 @@ def _sampled(
         futures = client.map(drawn, tasks, pure=False, retries=RETRIES)
         for part, (block, weights) in zip(parts, client.gather(futures), strict=True):
             x[part], logs[part] = block, weights
-    elif workers == 1:
-        for task, part in zip(tasks, parts, strict=True):
-            put(task, part)
     else:
         with ThreadPoolExecutor(min(workers, len(tasks))) as pool:
             list(pool.map(put, tasks, parts))
@@ -205,17 +198,10 @@ class _Tables(NamedTuple):
     branched: bool
 
 
-def _put_trees(
-    tables: _Tables, lengths: Array, seed: np.random.SeedSequence, x: Array
-) -> ArrayLike:
-    _grow(tables, lengths, FOREVER, seed, x)
-    return 0.0
-
-
 def _grow(
     tables: _Tables, lengths: Array, most: int, seed: np.random.SeedSequence, x: Array
-) -> bool:
-    """Put trees into x; false if there are more than ``most`` bonds to draw."""
+) -> float:
+    """Put trees into x; return ln of their weights, 0, or −∞ after ``most`` bonds in vain."""
     stream = seed.generate_state(WORDS, np.uint64)
     # Arrays of another process may be read-only, for which kernels are not compiled.
     tree, table = (
@@ -225,8 +211,8 @@ def _grow(
     count, n, dim = x.shape
     work = np.empty(4 * tables.w.size)
     out = x.reshape(count * n, dim)
-    done: bool = kernels.draw_trees(stream, tree, table, dim, count, most, out, work)
-    return done
+    done = kernels.draw_trees(stream, tree, table, dim, count, most, out, work)
+    return 0.0 if done else -np.inf
 
 
 @lru_cache(maxsize=8)
@@ -259,7 +245,7 @@ def _tabulated(chain: Chain) -> _Tables:
         transfer.on_finer_grids(
             lambda grid: transfer.acceptances(w, parents, last, grid),
             chain.dim,
-            transfer.Acceptances.smallest,
+            lambda table: table.least[table.which],  # where quadratures converge last
             chain.masses,
             pairs[(pairs < n).all(axis=1)],
         ),

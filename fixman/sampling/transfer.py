@@ -236,10 +236,6 @@ class Acceptances(NamedTuple):
     least: Array
     slope: Array
 
-    def smallest(self) -> Array:
-        """Least probabilities of all bonds, where quadratures converge last."""
-        return self.least[self.which]
-
 
 def acceptances(
     w: Array, parents: NDArray[np.int64], last: NDArray[np.bool_], grid: Grid
@@ -258,7 +254,7 @@ def acceptances(
     ranges: list[float] = []
     matrices: dict[Key, Array] = {}
     latest: dict[Key, int] = {}
-    known: dict[tuple[float, ...], int] = {}
+    known: dict[Key, int] = {}
     which = [0] * parents.size
     rows = list(zip(parents.tolist(), last.tolist(), reach.tolist(), ratio.tolist(), strict=True))
     for k in range(parents.size - 1, -1, -1):

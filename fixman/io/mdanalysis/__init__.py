@@ -22,9 +22,7 @@ try:
     from MDAnalysis.analysis.base import AnalysisBase
     from MDAnalysis.analysis.results import Results, ResultsGroup
 except ImportError as error:
-    raise ImportError(
-        'topologies and trajectories need MDAnalysis: pip install "fixman-chains[md]"'
-    ) from error
+    raise ImportError('this needs MDAnalysis: pip install "fixman-chains[md]"') from error
 
 from fixman._common import arrays as _arrays
 from fixman.analysis import samples
@@ -36,7 +34,6 @@ from fixman.io.mdanalysis.universe import Masses, open_universe
 
 __all__ = ["DistributedBackend", "MetricAnalysis", "open_universe", "read_chains"]
 __dir__ = __all__.copy  # completion shows public names alone
-
 
 UNUSABLE = ConstraintSolveError, SingularConstraintError, SingularCoordinateError
 MOST_UNUSABLE = 0.05  # fraction of frames; more mean that something is wrong with all
@@ -134,12 +131,11 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
         super().__init__(reading.trajectory_of(self._universe), **kwargs)
         self._ids = reading.dump_ids(self._universe)
         self._histograms = histograms
-        found_molecules, skipped = molecules.find(atomgroup, select, bonds, hydrogens)
+        kinds, skipped = molecules.find(atomgroup, select, bonds, hydrogens)
         self.hard = samples.hard_names(hard)
-        bends = "angle" in self.hard or self.hard[0] in ("torsional", "h-angles")
-        seen = found_molecules if bends else ()
-        looks = reading.positions_in_some(self._trajectory, seen, self._ids)
-        found, notes = samples.meters(found_molecules, hard, self._name_atom, looks)
+        bends = {"angle", "torsional", "h-angles"}.intersection(self.hard)
+        looks = reading.positions_in_some(self._trajectory, kinds if bends else (), self._ids)
+        found, notes = samples.meters(kinds, hard, self._name_atom, looks)
         self.meters: tuple[samples.Meter, ...] = tuple(found)
         self.notes: tuple[str, ...] = (*skipped, *notes)
         self._found = self.notes
@@ -155,9 +151,9 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
         self._pass: tuple[str, ...] = MEASURES
 
     def _given(self, values: Sequence[npt.ArrayLike]) -> tuple[Floats, ...]:
-        if not any(map(np.iterable, values)):
-            values = [values]  # type: ignore[list-item]
-        given = tuple(_arrays.series(array, (), "values") for array in values)
+        listed = _arrays.list_of(values, "values", "arrays, one per group")
+        listed = listed if any(map(np.iterable, listed)) else [listed]
+        given = tuple(_arrays.series(array, (), "values") for array in listed)
         expected = [(len(meter.chain.hard),) for meter in self.meters]
         if (shapes := [array.shape for array in given]) != expected:
             said = f"values must be a list of one array per group, of shapes {expected}"
@@ -211,16 +207,14 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
             raise self._lost[min(self._lost)]
 
     def _find_means(self) -> None:
-        found = []
+        values, scatter = [], []
         for number, meter in enumerate(self.meters):
             sums = {name: self.results[name][number] for name in SUMS}
-            found.append(meter.means(sums, len(self.frames) * len(meter.molecules.atoms)))
-        if self.means:
-            self.values = tuple(values for values, _ in found)
-        self.scatter = tuple(
-            meter.scatter(*each, self._name_atom)
-            for meter, each in zip(self.meters, found, strict=True)
-        )
+            means, away = meter.means(sums, len(self.frames) * len(meter.molecules.atoms))
+            values.append(means)
+            scatter.append(meter.scatter(means, away, self._name_atom))
+        self.values = tuple(values) if self.means else self.values
+        self.scatter = tuple(scatter)
 
     def _compute(self, indexed_frames: Indices, *args: Any, **kwargs: Any) -> MetricAnalysis:
         # A worker that is given several parts has one object for all of them.
@@ -293,8 +287,7 @@ class DistributedBackend(BackendBase):  # type: ignore[misc]
         # Bytes, so that two tasks in one worker do not share a reader.
         sent = self.client.scatter(pickle.dumps(func), broadcast=True, hash=False)
         parts = [self.client.submit(_unpickled, sent, part, pure=False) for part in computations]
-        answer: list[Any] = self.client.gather(parts)
-        return answer
+        return list(self.client.gather(parts))
 
 
 def _unpickled(function: bytes, part: Any) -> Any:

@@ -88,15 +88,13 @@ def numbers_of(trajectory: Any, frames: Any) -> Indices:
     """Numbers of some frames, by a slice, numbers or a mask; some must be left."""
     total = _count(trajectory)
     numbers = np.arange(total)
+    said = f"{frames!r:.80}, which must be numbers of some or a mask of all"
     if isinstance(frames, slice):
         said = f"start={frames.start}, stop={frames.stop}, step={frames.step}"
-        numbers = numbers[frames]
-    else:
-        said = f"{frames!r:.80}, which must be numbers of some or a mask of all"
-        try:
-            numbers = numbers[[*frames]]
-        except (TypeError, ValueError, IndexError):
-            numbers = numbers[:0]
+    try:
+        numbers = numbers[frames if isinstance(frames, slice) else [*frames]]
+    except (TypeError, ValueError, IndexError):
+        numbers = numbers[:0]
     if numbers.ndim != 1 or not numbers.size:
         raise ValueError(f"none of the {total} frames, counted from 0, is left by {said}")
     return numbers

@@ -23,8 +23,12 @@ def find(
     selected = _select(atomgroup, select)
     pairs = _bonds(atomgroup.universe, selected, bonds)
     notes: tuple[str, ...] = ()
+    if getattr(getattr(atomgroup.universe, "trajectory", None), "format", "") == "XTC":
+        notes = (
+            "XTC files round positions, most to 0.01 Å: lengths and angles vary by that alone",
+        )
     if bonds == "guess":
-        notes = (f"{counted(len(pairs), 'bond')} guessed from distances in the first frame",)
+        notes += (f"{counted(len(pairs), 'bond')} guessed from distances in the first frame",)
     if not len(pairs):
         said = f"no two of the {len(selected)} atoms of {select!r} are bonded to each other"
         raise ValueError(f'{said}: select those between, or try bonds="guess"')
@@ -92,7 +96,7 @@ def _guessed(universe: Any, selected: Any) -> Indices:
 
 def _of_types(universe: Any, inside: Any, pairs: Indices, bonds: str) -> Mask:
     """Tell bonds of some types, by the topology's names of bonds or by the types of their atoms."""
-    wanted = {word.strip() for word in bonds.split(",")}
+    wanted = {word.strip() for word in str(bonds).split(",")}
     types = getattr(universe.atoms, "types", np.full(len(universe.atoms), ""))
     names = [
         {f"{types[i]}-{types[j]}", f"{types[j]}-{types[i]}"}
@@ -102,10 +106,8 @@ def _of_types(universe: Any, inside: Any, pairs: Indices, bonds: str) -> Mask:
     known = set().union(*names)
     if unknown := sorted(wanted - known):
         shown = sorted(known, key=lambda name: (len(name), name))
-        raise ValueError(
-            f"bonds must be 'topology', 'guess' or types of bonds, got {', '.join(unknown)}: the "
-            f"selection has {listed(shown, SHOWN) or 'none'}"
-        )
+        said = f"bonds must be 'topology', 'guess' or types of bonds, got {', '.join(unknown)}"
+        raise ValueError(f"{said}: the selection has {listed(shown, SHOWN) or 'none'}")
     return np.array([bool(wanted & each) for each in names], dtype=bool)
 
 

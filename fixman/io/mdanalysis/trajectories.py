@@ -81,10 +81,8 @@ def write_frames(
         described = _described(run)
     elif run.model.dim != DIM:
         raise ValueError(f"these formats are of space, and the run has dim={run.model.dim}")
-    if described:
-        universe = _topology(run, described["pdb"])
-    else:
-        universe = MDAnalysis.Universe.empty(run.model.n, trajectory=True)
+    bare = MDAnalysis.Universe.empty(run.model.n, trajectory=True)
+    universe = _topology(run, described["pdb"]) if described else bare
     scale = _scale(run)
     with ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())

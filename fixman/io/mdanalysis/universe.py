@@ -33,12 +33,8 @@ LAMMPS = {"DATA": DATA, "DUMP": DUMP}  # "data.melt" and "dump.melt"
 STYLES = {
     "atomic": "id type x y z",
     "charge": "id type charge x y z",
-    "bond": "id resid type x y z",
-    "angle": "id resid type x y z",
-    "molecular": "id resid type x y z",
+    **dict.fromkeys(("bond", "angle", "molecular"), "id resid type x y z"),
     "full": "id resid type charge x y z",
-    "dipole": "id type charge x y z",
-    "sphere": "id type diameter density x y z",
 }
 PREAMBLE = 9  # lines of a frame of a dump before its atoms
 
@@ -69,7 +65,7 @@ def open_universe(
         Of all atoms, or by type (by name where there are none), ``"1=12.011,2=1.008"``. By default
         those of the topology, or else those of the elements.
     """
-    paths = [_path(path) for path in (topology, trajectory) if path is not None]
+    paths = [_path(topology), *(_path(path) for path in [trajectory] if path is not None)]
     kinds = [format_of(*each) for each in zip(paths, (topology_format, format), strict=False)]
     options: dict[str, Any] = {
         "topology_format": kinds[0], "format": kinds[1] if len(kinds) > 1 else format
@@ -210,9 +206,8 @@ def _positive(given: Any) -> float:
     except (TypeError, ValueError):
         mass = math.nan
     if not 0.0 < mass < math.inf:
-        raise ValueError(
-            f"masses are positive numbers, of all atoms or by type, 1=12.011,2=1.008, got {given!r}"
-        )
+        said = "masses are positive numbers, of all atoms or by type, 1=12.011,2=1.008"
+        raise ValueError(f"{said}, got {given!r:.80}")
     return mass
 
 
@@ -220,10 +215,8 @@ def _give_masses(universe: Any, given: Masses | None) -> tuple[str, ...]:
     """Give every atom a mass: as said, as in the file, or that of its element, which is noted."""
     atoms, names = universe.atoms, _names(universe.atoms)
     said = {} if given is None else parse_masses(given)
-    if not isinstance(said, dict):
-        masses = np.full(len(atoms), said)
-    else:
-        masses = np.full(len(atoms), math.nan)
+    masses = np.full(len(atoms), math.nan if isinstance(said, dict) else said)
+    if isinstance(said, dict):
         types = np.array(getattr(atoms, "types", names), dtype=str)
         if unknown := sorted(set(said) - set(types)):
             there = listed(sorted(set(types)), SHOWN)

@@ -22,9 +22,7 @@ from fixman.mechanics import metric
 try:
     import openmm
 except ImportError as error:
-    raise ImportError(
-        'forces for OpenMM need it installed: pip install "fixman-chains[openmm]"'
-    ) from error
+    raise ImportError('this needs OpenMM: pip install "fixman-chains[openmm]"') from error
 
 from fixman.io.openmm import thermostats
 from fixman.io.openmm.forces import NAME, Forces
@@ -85,10 +83,8 @@ def metric_force(system: Any, *, chains: Iterable[tuple[Any, Chain]] | None = No
     terms = [group for group in groups if not is_rigid(group.chain)]
     if not terms:
         rigid = sum(len(group.particles) for group in groups)
-        raise ValueError(
-            f"nothing that can vary is constrained: {rigid} sets of particles are rigid; create "
-            "the System with constraints=app.HBonds or app.AllBonds"
-        )
+        said = f"nothing that can vary is constrained: {rigid} sets of particles are rigid"
+        raise ValueError(f"{said}; create the System with constraints=app.HBonds or app.AllBonds")
     within = None if chains is None else [group.particles for group in terms]
     potential = FixmanPotential(terms, held.periodic, _fingerprint(held, within))
     force = openmm.PythonForce(potential, {thermostats.PARAMETER: 0.0, thermostats.MARK: 0.0})
@@ -119,10 +115,8 @@ class FixmanPotential:
         if self._unreadable is not None:
             return self._unreadable[1]
         terms = [(group.chain.to_json(), group.particles.tolist()) for group in self.groups]
-        return {
-            "version": VERSION, "periodic": self.periodic, "terms": terms,
-            "made for": tuple(self.made_for),
-        }  # fmt: skip
+        made = {"version": VERSION, "periodic": self.periodic, "terms": terms}
+        return made | {"made for": tuple(self.made_for)}
 
     def __setstate__(self, state: Any) -> None:
         # OpenMM dies of a segmentation fault if reading a pickle raises, so the first call does.
@@ -144,10 +138,8 @@ class FixmanPotential:
         within = None if self.made_for.whole else [group.particles for group in self.groups]
         found = _fingerprint(of_system(system), within)
         if found != self.made_for:
-            why = (
-                "constraints or masses have changed since it was made, then "
-                f"{self.made_for.constraints} constraints, now {found.constraints}"
-            )
+            counts = f"then {self.made_for.constraints} constraints, now {found.constraints}"
+            why = f"constraints or masses have changed since it was made, {counts}"
             raise ValueError(_DAMAGED.format(why))
 
     def __call__(self, state: Any) -> tuple[float, Floats]:
@@ -172,10 +164,8 @@ class FixmanPotential:
                 energy += float(np.sum(metric.fixman_potential(own, copies, kT)))
                 forces[part] = metric.fixman_force(own, copies, kT).reshape(-1, 3)
             except FrameError as error:
-                copy = particles[error.frame]
-                raise constraints.with_names(
-                    error.moved(None), copy, "particle {}".format
-                ) from error
+                alone, copy = error.moved(None), particles[error.frame]
+                raise constraints.with_names(alone, copy, "particle {}".format) from error
         if first != len(x):
             raise ValueError(_DAMAGED.format(f"it acts on {len(x)} particles, its chains {first}"))
         return energy, forces

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fixman._common import arrays
 from fixman.analysis import canonical
 from fixman.analysis.groups import Floats, Indices, Mask, Molecules, find_molecules
 from fixman.analysis.hard_values import sum_outwards
@@ -126,7 +127,7 @@ def explicit_groups(
 ) -> list[Group]:
     """Chains that users describe, checked against what is held."""
     groups = []
-    for k, item in enumerate(chains):
+    for k, item in enumerate(arrays.list_of(chains, "chains", "pairs (particles, Chain)")):
         if not isinstance(item, tuple | list) or len(item) != 2:
             raise TypeError(f"chains[{k}] must be (particles, Chain), got {item!r:.80}")
         groups.append(group_of(item[1], item[0], f"chains[{k}]"))
@@ -174,10 +175,8 @@ def _agree_on_constraints(group: Group, sets: ConnectedSets, k: int) -> None:
             said = f"constraints join particle {members[outside][0]} to particles of chains[{k}]"
             raise ValueError(f"{said}, which must have it too")
         if rank != chain.hard.size:
-            raise ValueError(
-                f"chains[{k}] holds {chain.hard.size} coordinates, but the System has {rank} "
-                f"independent constraints among its {chain.n} particles"
-            )
+            said = f"the System has {rank} independent constraints among its {chain.n} particles"
+            raise ValueError(f"chains[{k}] holds {chain.hard.size} coordinates, but {said}")
         bead[row] = np.arange(chain.n)
         i, j = bead[pairs].T
         moved = np.abs(np.einsum("pc,pc->p", x[i] - x[j], motion[i] - motion[j])) > slack

@@ -79,11 +79,12 @@ class Forces:
             if platform is None:
                 platform = _context(self._system).getPlatform()
             elif not isinstance(platform, openmm.Platform):
-                platform = openmm.Platform.getPlatformByName(platform)
+                platform = openmm.Platform.getPlatformByName(str(platform))
             self.platform: str = platform.getName()
-            self._properties = DEFAULTS.get(self.platform, {}) | dict(properties or {})
+            given = {name: str(value) for name, value in dict(properties or {}).items()}
+            self._properties = DEFAULTS.get(self.platform, {}) | given
             self._idle.append(_context(self._system, platform, self._properties))
-        except openmm.OpenMMException as error:
+        except (openmm.OpenMMException, TypeError) as error:
             raise ValueError(f"OpenMM makes no Context of the System: {error}") from None
 
     def _begin(self) -> None:
@@ -98,7 +99,7 @@ class Forces:
         self._begin()
 
     def __repr__(self) -> str:
-        return f"<Forces: {self.particles.size} particles, platform {self.platform}>"
+        return f"<{type(self).__name__}: {self.particles.size} particles, platform {self.platform}>"
 
     def parameters(self) -> dict[str, Any]:
         """Return names, and a digest of the System, by which `resume` knows it again."""
@@ -129,10 +130,8 @@ class Forces:
         """Return energy and forces of each configuration, and the leading axes of these."""
         x, n = in_units(x, unit.nanometer, "x"), self.particles.size
         if np.ndim(x) > 1 and np.shape(x)[-2] != n:
-            raise ValueError(
-                f"the System has {n} particles with a mass, x has {np.shape(x)[-2]}: all of them "
-                "have to be beads of one chain, and the solvent implicit"
-            )
+            said = f"the System has {n} particles with a mass, x has {np.shape(x)[-2]}"
+            raise ValueError(f"{said}: all of them have to be one chain, and the solvent implicit")
         x = arrays.real(x, (n, 3), "x")
         arrays.require_finite(x, (n, 3), "x")
         found = []
@@ -165,9 +164,8 @@ class Forces:
             self._idle.append(context)
         energy, forces = state.getPotentialEnergy()._value, state.getForces(asNumpy=True)._value
         if not (np.isfinite(energy) and np.isfinite(forces).all()):
-            raise FrameError(
-                "the energy or a force of OpenMM is not finite", ": do two particles coincide?"
-            )
+            said = "the energy or a force of OpenMM is not finite"
+            raise FrameError(said, ": do two particles coincide?")
         return energy, forces[self.particles] if self._sites else forces
 
     def _placed(self, lengths: dict[tuple[int, int], float]) -> Distances:
@@ -186,9 +184,8 @@ class Forces:
         if (off > 0.0).any():
             k = int(np.argmax(off))
             one, two = (self._name(int(p)) for p in self.particles[[i[k], j[k]]])
-            raise ValueError(
-                f"{one} and {two} are {apart[k]:.3g} nm apart, and {lengths[k]:.3g} nm {why}"
-            )
+            said = f"{one} and {two} are {apart[k]:.3g} nm apart"
+            raise ValueError(f"{said}, and {lengths[k]:.3g} nm {why}")
 
     def _name(self, particle: int) -> str:
         return f"particle {particle}"
@@ -209,9 +206,7 @@ def _copied(system: Any) -> Any:
             )
     for k in range(copy.getNumParticles()):
         if copy.getParticleMass(k)._value == 0.0 and not copy.isVirtualSite(k):
-            raise ValueError(
-                f"particle {k} has no mass and is no virtual site: nothing says where it is"
-            )
+            raise ValueError(f"particle {k} has no mass and is no virtual site")
     for k in reversed(range(copy.getNumConstraints())):
         copy.removeConstraint(k)
     return copy

@@ -13,7 +13,7 @@ from openmm import app, unit
 
 from fixman._common import arrays
 from fixman.analysis.groups import Indices, Mask
-from fixman.chains import hard_sets
+from fixman.chains import hard_sets, topology
 from fixman.chains.chain import Chain, is_rigid
 from fixman.chains.straight_bends import NEARLY
 from fixman.errors import FrameError
@@ -110,7 +110,11 @@ def _rigid(held: Held, particles: Indices) -> Chain | None:
 def _straight(source: Any, pairs: Indices, hard: Any) -> list[tuple[int, int, int]]:
     """Bends of two bonds that a System has straight, if ``hard`` holds angles."""
     word = hard_sets.named(hard)
-    angles = word == "torsional" if isinstance(word, str) else "angle" in tuple(word)
+    angles = (
+        word == "torsional"
+        if isinstance(word, str)
+        else isinstance(word, tuple) and "angle" in word
+    )
     if not isinstance(source, openmm.System) or not angles:
         return []
     bonded = {frozenset(pair) for pair in pairs.tolist()}
@@ -130,13 +134,13 @@ def _by_kind(rows: Any, sets: ConnectedSets, name: str) -> list[Any]:
     if rows is None:
         return [None] * len(sets.kinds)
     found: list[set[tuple[int, ...]]] = [set() for _ in sets.kinds]
-    for row in rows:
-        places = [int(p) for p in row]
+    for row in arrays.list_of(rows, name, "rows of particles"):
+        places = topology.integers(row, name).ravel().tolist()
         inside = all(0 <= p < sets.kind.size for p in places)
         owners = {(sets.kind[p], sets.copy[p]) for p in places} if inside else set()
         if len(owners) != 1 or (-1, -1) in owners:
-            numbers = ", ".join(map(str, row))
-            raise ValueError(f"{name} names ({numbers}), which are not bonded into one molecule")
+            said = f"{name} names {tuple(places)}"
+            raise ValueError(f"{said}, which are not bonded into one molecule")
         found[owners.pop()[0]].add(tuple(int(sets.bead[p]) for p in places))
     return [sorted(each) for each in found]
 

@@ -76,11 +76,10 @@ def set_temperature(context: Any, temperature: Any = None) -> None:
     if MARK not in context.getParameters():
         raise ValueError("the System of this Context has no Fixman force: add metric_force(system)")
     integrated = list(_of_integrator(context.getIntegrator()))
-    thermostats = integrated + [
-        _Thermostat(name, partial(context.getParameter, name), partial(context.setParameter, name))
-        for name in _OWN
-        if name in context.getParameters()
-    ]
+    get, put = context.getParameter, context.setParameter
+    names = [name for name in _OWN if name in context.getParameters()]
+    own = [_Thermostat(name, partial(get, name), partial(put, name)) for name in names]
+    thermostats = integrated + own
     kelvin = _common(thermostats) if temperature is None else _kelvin(temperature)
     for thermostat in thermostats:
         thermostat.set(kelvin * thermostat.per_kelvin)

@@ -67,8 +67,8 @@ class Molecule(Forces):
     def __init__(
         self, pdb: str, forcefield: str | Iterable[str], platform: str | None = None
     ) -> None:
-        self.pdb, self.forcefield = pdb, _words(forcefield)
-        read = _read(io.StringIO(pdb), "the PDB text")
+        self.pdb, self.forcefield = pdb, _words(forcefield, "forcefield")
+        read = _read(pdb, "the PDB text")
         self.topology = read.topology
         self.x0 = _in_nm(read.positions)
         self.names = _names(self.topology)
@@ -108,7 +108,7 @@ class Molecule(Forces):
         drop_solvent : bool
             Whether to leave out water and whatever consists of one atom.
         """
-        path, forcefield = arrays.path(path, "path"), _words(forcefield)
+        path, forcefield = arrays.path(path, "path"), _words(forcefield, "forcefield")
         if not path.is_file():
             raise FileNotFoundError(f"no such file: {path}")
         with path.open(encoding="utf-8") as file:
@@ -119,9 +119,8 @@ class Molecule(Forces):
             if chain not in letters:
                 raise ValueError(f"{path} has no chain {chain!r}, it has {', '.join(letters)}")
             modeller.delete([one for one in modeller.topology.chains() if one.id != chain])
-        solvent = [
-            one for one in modeller.topology.residues() if one.name == "HOH" or len(one) == 1
-        ]
+        residues = modeller.topology.residues()
+        solvent = [one for one in residues if one.name == "HOH" or len(one) == 1]
         if drop_solvent:
             modeller.delete(solvent)
         x = _in_nm(modeller.positions)
@@ -169,8 +168,6 @@ class Molecule(Forces):
         found = context.getState(positions=True).getPositions(asNumpy=True)
         return np.array(found.value_in_unit(unit.nanometer))
 
-    # --- chain and observables ------------------------------------------------------------------
-
     def chain(self, hold: str | Iterable[str] = ()) -> Chain:
         """Return the chain whose bonds and angles are hard, and whose torsions are soft.
 
@@ -184,12 +181,11 @@ class Molecule(Forces):
             Torsions that are hard too: ``"methyl"``, ``"hydroxyl"`` (and SH), ``"ammonium"``, and
             ``"peptide"`` (ω).
         """
-        hold = set(_words(hold))
+        hold = set(_words(hold, "hold"))
         for word in sorted(hold.difference(HOLDS)):
             raise ValueError(f"cannot hold {word!r}: choose among {', '.join(HOLDS)}")
         turning = [pair for pair in self.rotatable if not self._kinds(*pair) & hold]
-        named = turning if hold else None
-        made = chain(self.system, topology=self.topology, rotatable=named)
+        made = chain(self.system, topology=self.topology, rotatable=turning if hold else None)
         assert isinstance(made, Chain)  # the molecule is one
         return made
 
@@ -211,8 +207,7 @@ class Molecule(Forces):
     @cached_property
     def backbone(self) -> list[tuple[str, tuple[int, ...]]]:
         """Residues that have both φ and ψ: name, and atoms C′, N, Cα, C, N′."""
-        after = dict(self._peptide_bonds)
-        before = {n: c for c, n in after.items()}
+        after, before = dict(self._peptide_bonds), {n: c for c, n in self._peptide_bonds}
         found: list[tuple[str, tuple[int, ...]]] = []
         for residue in self.topology.residues():
             own = {atom.name: atom.index for atom in residue.atoms()}
@@ -277,8 +272,8 @@ def naming(names: Sequence[str]) -> Iterator[None]:
         raise with_names(error, range(len(names)), names.__getitem__) from None
 
 
-def _words(given: str | Iterable[str]) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(given)
+def _words(given: str | Iterable[str], name: str) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(arrays.list_of(given, name, "words", str))
 
 
 def _in_nm(positions: Any) -> Array:
@@ -338,15 +333,14 @@ def _whole(given: Any, x: Array) -> Array:
     if box is None or np.diagonal(box := _in_nm(box)).min() < LEAST_BOX:
         return x
     parents, _ = topology.spanning_tree(len(x), bonds_of(given))
-    made: Array = whole(parents, x[None], box)[0]
-    return made
+    return np.asarray(whole(parents, x[None], box)[0])
 
 
 def _read(source: Any, shown: str) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return app.PDBFile(source)
+            return app.PDBFile(io.StringIO(source) if isinstance(source, str) else source)
     except Exception as error:  # whatever a file that is no PDB makes of the reader
         raise ValueError(f"{shown} cannot be read as a PDB file: {error!r:.80}") from None
 
@@ -357,7 +351,7 @@ def _written(given: Any, positions: Any) -> str:
     app.PDBFile.writeFile(given, positions, file, keepIds=True)
     # The date of the first line would make two runs of one file differ.
     text = file.getvalue().split("\n", 1)[1]
-    known = set(map(frozenset, bonds_of(_read(io.StringIO(text), "").topology).tolist()))
+    known = set(map(frozenset, bonds_of(_read(text, "").topology).tolist()))
     # OpenMM leaves out bonds between standard residues, such as the one that closes a backbone.
     more = [bond for bond in bonds_of(given).tolist() if frozenset(bond) not in known]
     serial = [atom.index + atom.residue.chain.index + 1 for atom in given.atoms()]  # TER counts

@@ -154,9 +154,6 @@ def _put_first(out, value):
     out[0, 0] = value
 
 
-# --- of one chain or of eight ---------------------------------------------------------------------
-
-
 def given(kernel: Any) -> Any:
     """Return a kernel of a table as one that may be given None, and then is not compiled."""
 
@@ -288,9 +285,6 @@ def potential_energy(tables, work, like):
     at = 3 * joints * len(axes)
     work = energies_of(tables.energies, work, joints, axes, like)
     return load(work, at, like) + load(work, at + 1, like)
-
-
-# --- of many configurations -----------------------------------------------------------------------
 
 
 @exact_kernel

@@ -145,9 +145,6 @@ def find_partners(work, chain, lists, room, axes, pairs):
     return True
 
 
-# --- forces ---------------------------------------------------------------------------------------
-
-
 @exact_step
 def lennard_jones(square, size, pair):
     """Energy of a pair and force times distance, −U′(r) r, from the squared distance; ε = 1."""

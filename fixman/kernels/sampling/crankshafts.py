@@ -121,13 +121,9 @@ def log_weight(X, F, system, tables, kT, space, work):
 @exact_call
 def block_of(system):
     if system is not None:
-        return hard.block(system, memory(hard_units(system), 0.0), 0, 0.0)
+        units = system.total * len(system.axes) + system.symbolic.row.size + 3 * system.kinds.size
+        return hard.block(system, memory(units, 0.0), 0, 0.0)
     return None
-
-
-@exact_call
-def hard_units(system):
-    return system.total * len(system.axes) + system.symbolic.row.size + 3 * system.kinds.size
 
 
 @exact_kernel

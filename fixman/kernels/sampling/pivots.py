@@ -11,8 +11,6 @@ ensemble, always in the stiff one (theory.md section 4).  Bonds are turned when 
 them, by the product of all rotations.  Sweeps begin and end with positions.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -21,8 +19,6 @@ from fixman.kernels import jit
 from fixman.kernels.algebra import vectors as vec
 from fixman.kernels.algebra.random import WORDS, following, fraction
 from fixman.kernels.factors.tridiagonal import onward
-
-# --- rotations ------------------------------------------------------------------------------------
 
 
 @jit
@@ -88,9 +84,6 @@ def rotated(q, v):
     """Return q v q⁻¹ = v + 2 a × (a × v + q₀ v), a the imaginary part of q."""
     a = q[1], q[2], q[3]
     return vec.along(2.0, vec.fused_cross(a, vec.along(q[0], v, vec.fused_cross(a, v))), v)
-
-
-# --- sweeps ---------------------------------------------------------------------------------------
 
 
 @jit

@@ -13,8 +13,6 @@ directions that they had then; those behind are made on the way.
 Inertias belong to a twist (ω, v) of the point on the axis that they are about, bead k.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

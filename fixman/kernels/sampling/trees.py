@@ -16,8 +16,6 @@ pivot.  At a branch point a factor of that probability is the root of the determ
 product of its diagonal, and where it is refused all that hangs on the bead is drawn anew.
 """
 
-from __future__ import annotations
-
 import math
 
 from fixman.kernels.algebra.random import following, fraction
