@@ -162,7 +162,7 @@ class PairForces:
         n, sigma = system.n, arrays.one_or_each(term.sigma, system.n, "sigma")
         cutoff, energy, slope = term.cut()
         reach = cutoff * float(sigma.max())
-        self.skin = 0.5 * term.skin * float(sigma.max())
+        self.skin = 0.7 * term.skin * float(sigma.max())
         if system.box is not None:
             room = 0.5 * float(system.box.min()) - reach
             if room <= 0.0:
@@ -174,7 +174,8 @@ class PairForces:
         depths = np.sqrt(arrays.one_or_each(term.epsilon, n, "epsilon"))
         constants = np.array([cutoff**2, energy, slope, reach + self.skin, core])
         first, excluded = _excluded(system, term.exclude)
-        self.beads = kernels.Beads(0.5 * sigma, depths, constants, first, excluded)
+        one = slice(1 if np.ptp(sigma) == np.ptp(depths) == 0.0 else n)
+        self.beads = kernels.Beads(0.5 * sigma[one], depths[one], constants, first, excluded)
         self.rows = np.empty((n, ROOM), np.int32)
         self.made = np.full((n, system.dim), np.nan)  # where the beads were
         self.grid: kernels.Grid
@@ -223,7 +224,7 @@ class PairForces:
             me, other = np.nonzero(here)[0] + a, places[here]
             d = self.table.x[me] - self.table.x[other]
             d -= self.grid.edges * np.rint(d * self.grid.inverse)
-            sizes = self.beads.radii[self.table.beads]
+            sizes = np.broadcast_to(self.beads.radii, self.system.n)[self.table.beads]
             ratios = np.linalg.norm(d, axis=1) / (sizes[me] + sizes[other])
             least = min(least, float(ratios.min(initial=np.inf)))
         return least

@@ -49,7 +49,7 @@ class Table(NamedTuple):
 class Beads(NamedTuple):
     """The interaction of all beads, as `nonbonded.Pairs` has that of one chain.
 
-    radii, depths (N,) : σ/2 and √ε
+    radii, depths (N,) or (1,) : σ/2 and √ε
     constants (5,) : squared cutoff over σ², energy there over ε, slope there, reach of the
         table, and the distance over σ below which the force stays as it is there
     excluded_first (N + 1,), excluded : pairs that do not act, the j of each i
@@ -120,6 +120,7 @@ def find_neighbours(x, grid, table, beads, first, last):
     v0, v1, v2 = grid.inverse
     low, high = np.zeros(3, np.int64), np.zeros(3, np.int64)
     squares = np.empty(64)
+    numbers, row = np.empty(room, np.int32), np.empty(room, np.int32)
     most = 0
     for place in range(first, last):
         i, found = table.beads[place], 0
@@ -134,7 +135,7 @@ def find_neighbours(x, grid, table, beads, first, last):
         n = grid.counts[last_axis]
         for c0 in range(low[0], high[0] + 1):
             for c1 in range(low[1], high[1] + 1) if dim == 3 else range(1):
-                row = c0 % n0 * n1 + c1 % n1 if dim == 3 else c0 % n0
+                line = c0 % n0 * n1 + c1 % n1 if dim == 3 else c0 % n0
                 for part in range(2):  # before and behind the end of the box
                     start, end = low[last_axis], high[last_axis] + 1
                     if part == 0:
@@ -145,7 +146,7 @@ def find_neighbours(x, grid, table, beads, first, last):
                         start, end = 0, end - n
                     else:
                         break
-                    begin, until = table.starts[row * n + start], table.starts[row * n + end]
+                    begin, until = table.starts[line * n + start], table.starts[line * n + end]
                     if until - begin > squares.size:
                         squares = np.empty(2 * (until - begin))
                     for other in range(begin, until):
@@ -163,12 +164,14 @@ def find_neighbours(x, grid, table, beads, first, last):
                             if acts:
                                 at = found
                                 if found < room:
-                                    while at > 0 and table.beads[table.rows[place, at - 1]] > j:
-                                        table.rows[place, at] = table.rows[place, at - 1]
+                                    while at > 0 and numbers[at - 1] > j:
+                                        numbers[at], row[at] = numbers[at - 1], row[at - 1]
                                         at -= 1
-                                    table.rows[place, at] = other
+                                    numbers[at], row[at] = j, other
                                 found += 1
         table.sizes[place] = min(found, room)
+        for k in range(table.sizes[place]):
+            table.rows[place, k] = row[k]
         most = max(most, found)
     return most
 
@@ -186,19 +189,24 @@ def pair_forces(grid, table, beads, first, last, forces, energies):
     room = table.rows.shape[1]
     d0, d1, d2 = np.empty(room), np.empty(room), np.empty(room)
     sigmas, depths, pulls = np.empty(room), np.empty(room), np.empty(room)
+    alike = beads.radii.size == 1
+    sigmas[:], depths[:] = 2.0 * beads.radii[0], beads.depths[0] * beads.depths[0]
     for place in range(first, last):
         i, size = table.beads[place], table.sizes[place]
         x0, x1, x2 = table.x[place]
-        radius, depth = beads.radii[i], beads.depths[i]
+        row = table.rows[place]
         for k in range(size):
-            other = table.rows[place, k]
+            other = row[k]
             d0[k], d1[k], d2[k] = (
                 x0 - table.x[other, 0],
                 x1 - table.x[other, 1],
                 x2 - table.x[other, 2],
             )
-            j = table.beads[other]
-            sigmas[k], depths[k] = radius + beads.radii[j], depth * beads.depths[j]
+        if not alike:
+            for k in range(size):
+                j = table.beads[row[k]]
+                sigmas[k] = beads.radii[i] + beads.radii[j]
+                depths[k] = beads.depths[i] * beads.depths[j]
         for k in range(size):
             d0[k] -= e0 * np.rint(d0[k] * v0)
             d1[k] -= e1 * np.rint(d1[k] * v1)
