@@ -87,8 +87,11 @@ class Cache(nb.NullCache):  # type: ignore[misc]
             if _check(content[CHECK:]) != content[:CHECK]:
                 return None  # it will be replaced
             known, parts = pickle.loads(content[CHECK:])
-            with compiling.only(self._inner):
+            compiling.inner.append(self._inner)
+            try:
                 return nb.rebuild(target_context, *parts) if known == sig else None
+            finally:
+                compiling.inner.pop()
         except FileNotFoundError:
             return None
         except Exception as error:

@@ -6,11 +6,9 @@ join functions and drop counts of references, and nobody runs their machine code
 of a first call.  Where the passes cannot be chosen so, all is optimized as numba does.
 """
 
-import contextlib
 import os
 import sys
 import time
-from collections.abc import Iterator
 from typing import Any
 
 from fixman.kernels.compiler import internals as nb
@@ -45,15 +43,6 @@ class Compiling(event.Listener):
                     "fixman: compiling for this processor; the next run of this kind takes no such "
                     f"wait ({QUIET}=1 hides this line)\n"
                 )
-
-    @contextlib.contextmanager
-    def only(self, inner: bool) -> Iterator[None]:
-        """Say of what is read whether it is for kernels alone."""
-        self.inner.append(inner)
-        try:
-            yield
-        finally:
-            self.inner.pop()
 
     def on_end(self, event: Any) -> None:
         self.inner.pop()
