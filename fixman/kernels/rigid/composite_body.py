@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fixman.kernels import jit, plain
+from fixman.kernels import jit
 from fixman.kernels.algebra.triples import across, back, entries, put_entries, summed, times, turned
 from fixman.kernels.algebra.vectors import fused_cross, minus, plus, scaled
 from fixman.kernels.compiler.steps import step
@@ -28,7 +28,7 @@ def joined(links, X, i, share, M):
     put_entries(M, i, 4, summed(inertia, link.deviation(share * links[i, 12], d, d)))
 
 
-@plain
+@jit
 def compose(links, X, M):
     """Composite bodies M̃_i = M_i + B_{i+1,i}ᵀ M̃_{i+1} B_{i+1,i} (eq. 23b)."""
     n = M.shape[0]
@@ -49,7 +49,7 @@ def momentum(M, i, angular, linear):
     return plus(times(link.nine(M, i, 4), angular), fused_cross(c, f)), f
 
 
-@plain
+@jit
 def project(kinds, links, X, j, at, wrench, A, column, mirrored):
     """p_iᵀ B_jiᵀ [n; f] for i ≤ j into a column of A, and its row if ``mirrored``; NaN or 0.
 
@@ -94,7 +94,7 @@ def inertia_frames(kinds, links, q, out):
     return -1
 
 
-@plain
+@jit
 def rates(kinds, links, qd, X, V):
     """ω_i, and velocities ṡ_i of body i's origin relative to that of i − 1, into ``V (n, 6)``.
 
@@ -134,7 +134,7 @@ def with_rates(X, i, M, V, Y, own):
     return plus(ḣ, plus(moved, scaled(m, v))), summed(Z, link.deviation(1.0, moved, s))
 
 
-@plain
+@jit
 def compose_rates(links, X, M, V, s, Y):
     """Y_i = Σ_{k≥i} B_kiᵀ (M_k Ḃ_ki + Ṁ_k B_ki), which takes [w; u] to [ḣ; Z] w; ``Y (n, 12)``.
 

@@ -25,7 +25,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from fixman.kernels import jit, plain
+from fixman.kernels import jit
 from fixman.kernels.algebra.triples import back, constants, times
 from fixman.kernels.algebra.vectors import cross, fused_cross, fused_dot, minus, plus, scaled
 from fixman.kernels.compiler.lanes import above
@@ -77,7 +77,7 @@ UNTURNED = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
 UNIT = 2e-6  # how far the square of a quaternion's norm may be from 1
 
 
-@plain
+@jit
 def not_a_number(a):
     """0, or NaN if an element of ``a`` of one axis is NaN or infinite."""
     check = 0.0
@@ -89,21 +89,21 @@ def not_a_number(a):
 # --- S --------------------------------------------------------------------------------------------
 
 
-@plain
+@jit
 def turning(kind, v, to):
     """The turning part of rates, or of what has a number for each of them."""
     x, y, z = RATE_OF[kind, 0], RATE_OF[kind, 1], RATE_OF[kind, 2]
     return v[to + x] if x >= 0 else 0.0, v[to + y] if y >= 0 else 0.0, v[to + z] if z >= 0 else 0.0
 
 
-@plain
+@jit
 def sliding(kind, v, to):
     """The sliding part of rates, or the place of a body's frame by its coordinates."""
     x, y, z = RATE_OF[kind, 3], RATE_OF[kind, 4], RATE_OF[kind, 5]
     return v[to + x] if x >= 0 else 0.0, v[to + y] if y >= 0 else 0.0, v[to + z] if z >= 0 else 0.0
 
 
-@plain
+@jit
 def put_rates(kind, turn, slide, out, to):
     """Write what `turning` and `sliding` read."""
     both = (*turn, *slide)
@@ -111,14 +111,14 @@ def put_rates(kind, turn, slide, out, to):
         out[to + j] = both[DIRECTION[kind, j]]
 
 
-@plain
+@jit
 def joint_twist(kind, pitch, v, to):
     """S θ̇, or S θ̈: angular and linear."""
     turn, slide = turning(kind, v, to), sliding(kind, v, to)
     return turn, (slide[0], slide[1], slide[2] + pitch * turn[2])
 
 
-@plain
+@jit
 def axis(kind, pitch, j):
     """Column j of S: angular velocity, and velocity of the origin of the body's frame."""
     k = DIRECTION[kind, j]
@@ -127,7 +127,7 @@ def axis(kind, pitch, j):
     return e, v
 
 
-@plain
+@jit
 def component(kind, pitch, j, n, f):
     """Sᵀ [n; f] of column j: the part of a wrench that the rate feels."""
     k = DIRECTION[kind, j]
@@ -153,7 +153,7 @@ def rotation(x, y, z, w):
     return R, above(norm, 1.0 - UNIT + 0.0 * norm) & above(1.0 + UNIT + 0.0 * norm, norm)
 
 
-@plain
+@jit
 def joint_motion(kind, pitch, q, at):
     """Rotation E (body → joint frame) and origin p, and whether they can be used.
 
@@ -185,7 +185,7 @@ def along_screw(v, n, first, second):
     return plus(v, plus(scaled(first, w), scaled(second, fused_cross(n, w))))
 
 
-@plain
+@jit
 def unit_vector(w):
     """Length and direction; (0, 0, 0) of no length."""
     size = math.sqrt(fused_dot(w, w))
@@ -197,7 +197,7 @@ def quaternion(q, at):
     return constants(q, at), q[at + 3]
 
 
-@plain
+@jit
 def advance(kind, q, at, v, to, dt, axes, straight, out):
     """Coordinates after the time dt at constant rates, into ``out``; whether q can be used.
 
@@ -232,7 +232,7 @@ def advance(kind, q, at, v, to, dt, axes, straight, out):
     return usable
 
 
-@plain
+@jit
 def turn_between(x, y, at):
     """Half the angle from one quaternion to another, π/2 at most, the axis, and 1 − half cot half.
 
@@ -247,7 +247,7 @@ def turn_between(x, y, at):
     return half, n, 1.0 - half * w / sine if sine > 0.0 else 0.0
 
 
-@plain
+@jit
 def half_turn(kind, x, y, at):
     """`turn_between` the coordinates x and y of a joint that turns."""
     end = at + SLIDES[kind]
@@ -259,7 +259,7 @@ def half_turn(kind, x, y, at):
     return half, (0.0, 0.0, 1.0), 1.0 - half * math.cos(half) / sine if sine != 0.0 else 0.0
 
 
-@plain
+@jit
 def way(kind, x, y, at, out, to):
     """Rates that lead from coordinates x to y in unit time, into ``out``; whether they can be used.
 
@@ -277,7 +277,7 @@ def way(kind, x, y, at, out, to):
     return good and good_other
 
 
-@plain
+@jit
 def derivative(kind, q, at, v, to, out):
     """q̇ at rates v."""
     if FLAT[kind]:
@@ -306,7 +306,7 @@ def pulled(k, half, axis, second):
     return along_screw(tuple(-2.0 * half * k[j] * axis[j] for j in range(3)), axis, -half, second)
 
 
-@plain
+@jit
 def passive(kinds, damping, stiffness, rest, q, qd, out):
     """Add −damping θ̇ − ∂E/∂θ of one state to ``out (nv,)``; quaternions are not looked at.
 
