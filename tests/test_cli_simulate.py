@@ -226,10 +226,14 @@ def test_flags_that_exclude_each_other(run, flags):
 
 @pytest.mark.parametrize(
     "flags",
-    quick(["linear", "linear fixed", "linear 2", "ring", "ring fixed 2", "linear angle"], "linear"),
+    quick(
+        ["linear", "linear fixed", "linear 2", "linear angle", "linear φ", "ring", "ring fixed 2"],
+        "linear",
+    ),
 )
 def test_beads_that_keep_apart_start_apart(asked, flags):
     more = {"fixed": "--base fixed", "2": "--dim 2", "angle": "--hard length,angle --angle 90"}
+    more["φ"] = "--torsion-potential 1,2"
     shape, *words = flags.split()
     given = " ".join(more[word] for word in words).split()
     chain, x0, stepper, _ = asked(f"--chain={shape}:9", "--wca", "--length", "1.1", *given)
@@ -328,7 +332,7 @@ def test_rings(run):
         (["--hard", "length,angle", "--angle", "180"], "folded back cannot be hard in 3-D"),
         (
             ["--hard", "length,angle", "--angle", "0"],
-            "hold such bends in line, --straight [(0, 1, 2), (1",
+            "hold such bends in line, --straight 0:1:2,1:2:3,2:3:4",
         ),
         (["--straight", "0:1"], "straight must be a list of bends"),
         (["--out", "nowhere/run"], "no such folder"),
@@ -566,7 +570,7 @@ def test_export(run, peer):
         (["--to", "x.txt"], "--to must end in .gsd, .h5, .hdf5, .h5md, .pdb, .dcd"),
         (["--to", "x.pdb"], "this run is of no PDB file"),
         (["--to", "x.h5", "--replica", "0"], "--replica is for other files"),
-        (["--to", "x.gsd", "--replica", "2"], "the run has replicas 0 to 0, got 2"),
+        (["--to", "x.gsd", "--replica", "2"], "the run has replicas 0 to 1, got 2"),
         (["--to", "x.gsd", "--start", "20"], "no frame of run is chosen"),
         (["--to", "x.gsd", "--step", "0"], "--step must not be 0"),
         (["--to", "nowhere/x.gsd"], "no such folder"),
@@ -575,7 +579,7 @@ def test_export(run, peer):
 def test_exports_that_cannot_be(run, peer, arguments, message):
     peer("gsd")
     peer("MDAnalysis")
-    run("simulate", *SHORT, "--out", "run")
+    run("simulate", *SHORT, "--replicas", "2", "--out", "run")
     code, _, err = run("export", "run", *arguments)
     assert code == 1
     assert message in err

@@ -115,6 +115,26 @@ def test_old_code_is_not_found_when_another_file_changes(package, tmp_path):
     assert call(package, cache) == [3.0, 0, []]
 
 
+INNER = """
+import json
+from fixman.kernels.NAME import scaled
+from fixman.kernels.helper import factor
+value = scaled(1.0)
+(inner,) = factor.overloads.values()
+place = inner.library.get_pointer_to_function(inner.fndesc.llvm_func_name)
+print(json.dumps([value, place, sum(factor.stats.cache_hits.values())]))
+"""
+
+
+def test_kernels_of_kernels_have_no_machine_code(package, tmp_path):
+    """Nobody would run it; they are kept for other kernels all the same."""
+    (package / "helper.py").write_text(HELPER.replace("jit", "plain"))
+    (package / "other.py").write_text(KERNEL)
+    for name, hits in (("kernel", 0), ("other", 1)):
+        code = INNER.replace("NAME", name)
+        assert answer(start(code, package.parents[1], tmp_path / "cache")) == [2.0, 0, hits]
+
+
 @pytest.mark.thorough
 def test_an_edit_compiles_again_what_depends_on_it_alone(package, tmp_path):
     other = CALL.replace("kernels.kernel", "kernels.other")

@@ -16,13 +16,9 @@ constraints from the limit of equally stiff springs.
   --hydrogens SELECTION  of the hydrogens, "name H*"; otherwise by element or mass
   --masses MASSES        of all atoms, or by type, 1=12.011,2=1.008
   --atom-style STYLE     of a LAMMPS data file: full, molecular, …; or its columns
-  --topology-format NAME  of the topology, as MDAnalysis names it
-  --format NAME          of the trajectory, as MDAnalysis names it
-  --start FRAME          first frame, counted from 0
-  --stop FRAME           frame to stop before
-  --step FRAMES          from one frame to the next
-  --workers COUNT        processes on this machine (default: 1)
-  or --scheduler ADDRESS  a running Dask scheduler, tcp://host:8786
+  --topology-format NAME, --format NAME  of topology and trajectory, as MDAnalysis names them
+  --start FRAME, --stop FRAME, --step FRAMES  first, before which to stop, from one to the next
+  --workers COUNT | --scheduler ADDRESS  processes on this machine; Dask's, tcp://host:8786
   --out CSV              write ½ ln det H^bb and sizes of every frame and chain
   --plot PNG             write its histogram, and those of soft angles
   --overwrite            replace files of these names
@@ -34,7 +30,6 @@ example:
 
 from __future__ import annotations
 
-import argparse
 import csv
 import sys
 from pathlib import Path
@@ -47,7 +42,7 @@ if TYPE_CHECKING:
     from fixman.io.mdanalysis import MetricAnalysis
 
 
-def run(arguments: argparse.Namespace) -> None:
+def run(arguments: shared.Namespace) -> None:
     from fixman.analysis.audit import AuditReport
     from fixman.chains import hard_sets
 
@@ -64,8 +59,8 @@ def run(arguments: argparse.Namespace) -> None:
             _write_plot(picture, report, arguments.plot.suffix[1:])
 
 
-def _analysed(arguments: argparse.Namespace) -> tuple[MetricAnalysis, tuple[str, ...]]:
-    from fixman.io.mdanalysis import MetricAnalysis, open_universe
+def _analysed(arguments: shared.Namespace) -> tuple[MetricAnalysis, tuple[str, ...]]:
+    from fixman.io.mdanalysis import DistributedBackend, MetricAnalysis, open_universe
 
     read = shared.given(arguments, "topology_format", "format", "masses")
     files = arguments.topology, arguments.trajectory, arguments.atom_style
@@ -75,21 +70,15 @@ def _analysed(arguments: argparse.Namespace) -> tuple[MetricAnalysis, tuple[str,
     given |= {"histograms": arguments.plot is not None}
     analysis = MetricAnalysis(universe, arguments.select, **given)
     with shared.client(arguments) as client:
-        backend = _backend(arguments, client)
+        backend: dict[str, Any] = {"verbose": not arguments.quiet and sys.stderr.isatty()}
+        if client is not None:
+            backend = {"backend": DistributedBackend(client)}
+        elif (arguments.workers or 1) > 1:
+            backend = {"backend": "multiprocessing", "n_workers": arguments.workers}
         if arguments.step == 0:
             raise ValueError("--step must not be 0")
         analysis.run(arguments.start, arguments.stop, arguments.step, **backend)
     return analysis, notes
-
-
-def _backend(arguments: argparse.Namespace, client: Any) -> dict[str, Any]:
-    if client is not None:
-        from fixman.io.mdanalysis import DistributedBackend
-
-        return {"backend": DistributedBackend(client)}
-    if arguments.workers > 1:
-        return {"backend": "multiprocessing", "n_workers": arguments.workers}
-    return {"verbose": not arguments.quiet and sys.stderr.isatty()}
 
 
 def _write_csv(path: Path, analysis: MetricAnalysis, report: AuditReport) -> None:

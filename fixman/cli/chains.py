@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import math
 import re
 from pathlib import Path
@@ -21,6 +20,7 @@ UNUSED = {  # flags that say nothing of some chains
     "those of JSON": ("dim", "base", "hard", "straight", "select"),
     "molecules": ("dim", "base", *VALUES),
 }
+TETRAHEDRAL = math.acos(1.0 / 3.0)  # a bend, 70.53 degrees
 BYTES = 2700  # of a bead while its chain is made
 
 
@@ -32,7 +32,7 @@ class Made(NamedTuple):
     x: Array | None = None
 
 
-def made(arguments: argparse.Namespace) -> Made:
+def made(arguments: shared.Namespace) -> Made:
     path, shape, n, side = arguments.chain, "linear", arguments.beads, 0
     words = BY_WORDS.fullmatch(str(path))
     if words:
@@ -61,7 +61,7 @@ def from_json(path: Path) -> Chain:
         raise ValueError(f"{path}: {error}") from None
 
 
-def _shaped(arguments: argparse.Namespace, shape: str, n: int, side: int) -> Chain:
+def _shaped(arguments: shared.Namespace, shape: str, n: int, side: int) -> Chain:
     import numpy as np
 
     from fixman._common import arrays
@@ -80,13 +80,12 @@ def _shaped(arguments: argparse.Namespace, shape: str, n: int, side: int) -> Cha
     return Chain.branched(parents, **given)
 
 
-def _hard(arguments: argparse.Namespace) -> dict[str, Any]:
+def _hard(arguments: shared.Namespace) -> dict[str, Any]:
     hard = "length" if arguments.hard is None else arguments.hard
     return {"hard": hard, "straight": arguments.straight or ()}
 
 
-def _molecule(arguments: argparse.Namespace, path: Path) -> Made:
-    """Make the chain of a topology's molecules, with the hard values of the first."""
+def _molecule(arguments: shared.Namespace, path: Path) -> Made:
     import numpy as np
 
     from fixman.io.mdanalysis import read_chains
@@ -104,9 +103,7 @@ def _molecule(arguments: argparse.Namespace, path: Path) -> Made:
     return Made(chain, values, x)
 
 
-def _with_values(arguments: argparse.Namespace, chain: Chain) -> Made:
-    from fixman.sampling.random_walks import TETRAHEDRAL
-
+def _with_values(arguments: shared.Namespace, chain: Chain) -> Made:
     hard = {"length", *(chain.coordinates[row].kind for row in chain.hard)}
     values = {"length": 1.0, "angle": TETRAHEDRAL, "torsion": math.pi}
     for kind, given in shared.given(arguments, *VALUES).items():
@@ -119,8 +116,13 @@ def _with_values(arguments: argparse.Namespace, chain: Chain) -> Made:
     return Made(chain, {f"{kind}s": value for kind, value in values.items()})
 
 
-def stretched(chain: Chain, lengths: float, angles: float, torsions: float) -> Array:
-    """Stretch a chain out, or make a ring a polygon: positions (n, dim) without overlaps."""
+def stretched(
+    chain: Chain, lengths: float, angles: float, torsions: float, bend: float = 0.0
+) -> Array:
+    """Stretch a chain out, or make a ring a polygon: positions (n, dim) without overlaps.
+
+    A zigzag of soft angles ``bend`` has torsions, a straight line has none.
+    """
     import numpy as np
 
     from fixman.chains.chain import Chain
@@ -128,7 +130,7 @@ def stretched(chain: Chain, lengths: float, angles: float, torsions: float) -> A
     n, bonds = chain.n, {row.kind for row in map(chain.coordinates.__getitem__, chain.hard)}
     if chain.layout.linear:
         hard = {"length": lengths, "angle": angles, "torsion": torsions}
-        soft = {"length": lengths, "torsion": math.pi}
+        soft = {"length": lengths, "angle": bend, "torsion": math.pi}
         rows = zip(chain.coordinates[: n * chain.dim], chain.hard_mask, strict=False)
         return chain.cartesian([(hard if held else soft).get(row.kind, 0.0) for row, held in rows])
     ring = n > 2 and chain.extra == Chain.ring(n, dim=chain.dim, base=chain.base).extra

@@ -9,19 +9,16 @@ example:
   fixman check run
 """
 
-from __future__ import annotations
-
-import argparse
 from dataclasses import asdict
 
-from fixman.cli.shared import result
+from fixman.cli import shared
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: shared.Namespace) -> int:
     from fixman import check_run
 
     found = check_run(arguments.run)
     readable = [[piece.start, piece.stop] for piece in found.readable]
     own = {"path": str(found.path), "readable": readable, "whole": found.whole}
-    result(arguments, found, asdict(found) | own)
+    shared.result(arguments, found, asdict(found) | own)
     return 0 if found.whole else 1

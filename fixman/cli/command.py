@@ -1,7 +1,5 @@
 """`fixman` on the command line: choose the command, run it, say what went wrong."""
 
-from __future__ import annotations
-
 import io
 import os
 import re
@@ -21,8 +19,9 @@ COMMANDS = (
 FAILED, USAGE = 1, 2
 BROKEN_PIPE = 141  # exit code, in shells, of a program that SIGPIPE ended
 
-# Arguments of Python functions in errors of the library.
-ARGUMENT = re.compile(r"\b([a-z_]+)=(True\b)?")
+# Arguments of Python functions in errors of the library, and bends of three beads or more in them.
+ARGUMENT = re.compile(r"\b([a-z_]+)=(True\b|\[\(\d.*?\)\])?")
+BEND = re.compile(r"\((\d+(?:, \d+)+)\)")
 
 COMPLETION = """\
 _fixman() {{
@@ -65,7 +64,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except (ArithmeticError, ImportError, MemoryError, OSError, RuntimeError, ValueError) as error:
-        _give_up_broken_output()
+        try:
+            sys.stdout.flush()
+        except OSError:  # the interpreter would try again, at its end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
             return BROKEN_PIPE
         show(f"fixman: error: {_text(error, words)}", error=True)
@@ -107,21 +109,15 @@ def _run(words: list[str]) -> int:
     return 0
 
 
-def _give_up_broken_output() -> None:
-    """Keep the interpreter from trying again, at its end, to write what could not be written."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
 def _text(error: Exception, words: list[str]) -> str:
-    """Put an error in one line, and in flags where it names arguments of the library."""
     flags = parser(words[0]).flags() if words[0] in COMMANDS else []
 
     def flag(argument: re.Match[str]) -> str:
-        name = f"--{argument[1].replace('_', '-')}"
-        return argument[0] if name not in flags else name if argument[2] else f"{name} "
+        name, value = f"--{argument[1].replace('_', '-')}", argument[2] or ""
+        if name not in flags:
+            return argument[0]
+        bends = ",".join(bend.replace(", ", ":") for bend in BEND.findall(value))
+        return name if value == "True" else f"{name} {bends}"
 
     said = "; ".join([str(error), *getattr(error, "__notes__", ())])
     return " ".join(ARGUMENT.sub(flag, said.replace("strict=False", "lenient=True")).split())

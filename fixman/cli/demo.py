@@ -11,7 +11,6 @@ example:
 
 from __future__ import annotations
 
-import argparse
 import os
 import timeit
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import fixman as fx
+from fixman.cli import shared
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Timings = dict[str, tuple[list[int], list[float]]]
 
 
-def run(arguments: argparse.Namespace) -> None:
+def run(arguments: shared.Namespace) -> None:
     # The dense baseline gets one core like everything else, if NumPy is not loaded yet.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     import numpy as np

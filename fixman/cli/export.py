@@ -8,11 +8,9 @@ or .trr, those of fixman torsional .pdb too, each with a .pdb of the first frame
 Runs of fixman rigid: .csv for all numbers, .pdb for the joints in VMD or PyMOL.
 
   RUN                    file of the run, finished or not
-  --to FILE              .gsd, .h5, .pdb, .dcd, .xtc or .trr (required)
+  --to FILE              .gsd, .h5, .pdb, .dcd, .xtc or .trr
   --replica N            counted from 0; otherwise all, a molecule each
-  --start FRAME          first frame, counted from 0
-  --stop FRAME           frame to stop before
-  --step FRAMES          from one frame to the next
+  --start FRAME, --stop FRAME, --step FRAMES  first, before which to stop, from one to the next
   --overwrite            replace an existing file
 $json
 
@@ -20,12 +18,9 @@ example:
   fixman export run --to run.gsd
 """
 
-from __future__ import annotations
-
-import argparse
 from importlib import import_module
 
-from fixman.cli.shared import result
+from fixman.cli import shared
 
 HDF5 = ".h5", ".hdf5", ".h5md"
 WRITERS = {
@@ -36,7 +31,7 @@ WRITERS = {
 BODIES = {".csv": "to_csv", ".pdb": "to_pdb"}  # methods of a run of rigid bodies
 
 
-def run(arguments: argparse.Namespace) -> None:
+def run(arguments: shared.Namespace) -> None:
     from fixman import Run, load_run
 
     path, suffix = arguments.to, arguments.to.suffix.lower()
@@ -59,4 +54,6 @@ def run(arguments: argparse.Namespace) -> None:
         write, given = getattr(chosen, BODIES[suffix]), [path]
     write(*given, overwrite=arguments.overwrite, **more)
     frames = f"{len(chosen)} frame{'s' * (len(chosen) != 1)}"
-    result(arguments, f"wrote {path}: {frames}", {"written": str(path), "frames": len(chosen)})
+    shared.result(
+        arguments, f"wrote {path}: {frames}", {"written": str(path), "frames": len(chosen)}
+    )

@@ -1,6 +1,6 @@
 """Flags of a command as its help tells them: the parser is read off that text.
 
-Every line of the help that begins after two blanks declares one argument; deeper lines go on.
+Every line of the help that begins after two blanks declares arguments; deeper lines go on.
 
     NAME, [NAME]      a word in its place, or one that may be left out
     --flag            given or not
@@ -8,13 +8,13 @@ Every line of the help that begins after two blanks declares one argument; deepe
     --flag {a,b}      with one of these
     --flag [WORD=1]   with a value, 1 where it is left out
     --flag WORD…      with one value or more
-    or --flag …       excludes the flag above
-    (required)        has to be given
+    --one, --other    one and the other
+    --one | --other   one or the other
     (default: 3)      is 3 otherwise, if this is a single word
     $run              the lines of that name in `SHARED`
-"""
 
-from __future__ import annotations
+Flags that stand in the line of the usage have to be given.
+"""
 
 import argparse
 import re
@@ -25,41 +25,29 @@ from typing import Any, NoReturn
 
 from fixman.errors import meant, printable
 
-LINE = re.compile(r"^  (or )?(--[\w-]+|\[?[A-Z]+\]?)(?: (\S+))?  +(.*)$", re.MULTILINE)
+LINE = re.compile(r"^  (--\S.*?|\[?[A-Z]+\]?)  +(.*)$", re.MULTILINE)
 NEGATIVE = re.compile(r"-(?:[\d.]|(?:inf|nan)$)", re.IGNORECASE)
 
-_SEED = "  --seed N               of all random numbers; otherwise a new one, which is said"
-_WORKERS = "  --workers COUNT        threads; the results do not depend on it (default: 1)"
-_JSON = "  --json                 print one JSON document instead of text"
+_COUNTS = """\
+  --replicas COUNT, --workers COUNT  copies; threads, with the same results (default: 1)
+  --every N, --seed N    steps per frame, otherwise for about 1000 frames; of all random numbers"""
 SHARED = {
     "chain": """\
 chain:
-  --beads N              of a linear chain, or --chain (required)
-  or --chain CHAIN       linear:50, ring:30, star:4x10 (arms x beads), comb:20x5 (beads x
-                         beads of each side chain), Chain.to_json's file, or a topology
-  --select SELECTION     of a topology, whose molecules must be equal; otherwise all
-  --dim {2,3}            dimension of space; otherwise 3
-  --base {free,fixed}    whether the chain is held; otherwise free
-  --hard WORDS           length,angle,torsion, some of them, torsional; otherwise length
+  --beads N | --chain CHAIN, --select SELECTION  so many in a row; or linear:50, ring:30, star:4x10,
+                         comb:20x5, Chain.to_json's file, or equal molecules of a topology
+  --dim {2,3}, --base {free,fixed}  dimension of space, whether the chain is held; otherwise 3, free
+  --hard WORDS           some of length,angle,torsion, or torsional; otherwise length
   --straight BENDS       bends held straight, by beads counted from 0: 0:1:2,1:2:3
-  --length L             of the bonds; otherwise 1
-  --angle DEGREES        hard bending angles, 0 is straight; otherwise 70.53
-  --torsion DEGREES      hard torsions, 180 is trans; otherwise this""",
-    "run": f"""\
-  --every N              steps per frame; otherwise for about 1000 frames
-  --replicas COUNT       independent copies (default: 1)
-{_SEED}
-  --out FILE             file to be made for the run (required)
-  --overwrite            replace a run of that name""",
-    "seed": _SEED,
-    "workers": _WORKERS,
-    "scheduler": f"""\
-{_WORKERS}
+  --length L, --angle DEGREES, --torsion DEGREES  hard values; otherwise 1, 70.53 (0 is straight)
+                         and 180 (trans)""",
+    "run": _COUNTS,
+    "seed": "  --seed N               of all random numbers; otherwise a new one, which is said",
+    "scheduler": """\
+  --workers COUNT        threads; the results do not depend on it (default: 1)
   --scheduler ADDRESS    a running Dask scheduler, whose workers do it""",
-    "json": _JSON,
-    "showing": f"""\
-{_JSON}
-  --quiet                no progress bar""",
+    "json": "  --json                 print one JSON document instead of text",
+    "showing": "  --json, --quiet        print one JSON document instead of text; no progress bar",
 }
 
 
@@ -71,17 +59,19 @@ class Parser(argparse.ArgumentParser):
         self._negative_number_matcher = NEGATIVE  # otherwise -1e-3 and -1,2 are taken for flags
         self._text = Template(text).substitute(SHARED)
         body = re.sub(r"\n {3,}", "  ", self._text.partition("\nexample")[0])
-        rows: list[tuple[str, ...]] = LINE.findall(body)
-        group: Any = self
-        for (other, name, form, about), after in zip(rows, [*rows[1:], ("",)], strict=True):
-            required = "(required)" in about
-            if not other:
-                exclusive = self.add_mutually_exclusive_group
-                group = exclusive(required=required) if after[0] else self
-            given = _declared(name, form, about)
-            if group is self and name.startswith("--"):
-                given["required"] = required
-            group.add_argument(name if name.startswith("--") else name.strip("[]").lower(), **given)
+        usage = self._text.partition("\nusage: ")[2].partition("\n")[0]
+        for declared, about in LINE.findall(body):
+            for one in declared.split(", "):
+                ways, required = one.split(" | "), f"{one.partition(' ')[0]} " in usage
+                group: Any = self
+                if len(ways) > 1:
+                    group = self.add_mutually_exclusive_group(required=required)
+                for name, _, form in (way.partition(" ") for way in ways):
+                    given = _declared(name, form, about)
+                    if group is self and name.startswith("--"):
+                        given["required"] = required
+                    name = name if name.startswith("--") else name.strip("[]").lower()
+                    group.add_argument(name, **given)
 
     def flags(self) -> list[str]:
         """Return the names of all flags."""
@@ -106,7 +96,6 @@ class Parser(argparse.ArgumentParser):
 
 
 def _declared(name: str, form: str, about: str) -> dict[str, Any]:
-    """Return what argparse has to know of an argument."""
     if not name.startswith("--"):
         word = name.strip("[]")
         return {"type": KINDS[word], "metavar": word, "nargs": "?" if name != word else None}
@@ -122,9 +111,6 @@ def _declared(name: str, form: str, about: str) -> dict[str, Any]:
         given |= {"nargs": "?", "const": given["type"](otherwise)}
     default = re.search(r"\(default:\s+([^\s)]+)\)", about)
     return given | {"default": default[1]} if default else given
-
-
-# --- kinds of values ------------------------------------------------------------------------------
 
 
 def _one_of(words: list[str]) -> Callable[[str], str | int]:

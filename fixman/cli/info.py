@@ -15,18 +15,16 @@ example:
   fixman info top.psf --select "name N CA C"
 """
 
-from __future__ import annotations
-
-import argparse
 from pathlib import Path
 from typing import Any
 
 from fixman.cli import chains, rigid, shared
 
 HEAD = 4096  # bytes that tell files apart
+FRAMES = (".dcd", ".h5", ".h5md", ".hdf5", ".npy", ".npz", ".trr", ".xtc")
 
 
-def run(arguments: argparse.Namespace) -> None:
+def run(arguments: shared.Namespace) -> None:
     path = arguments.file
     if not path.is_file():
         raise FileNotFoundError(f"no such file: {path}")
@@ -46,6 +44,8 @@ def run(arguments: argparse.Namespace) -> None:
         robot = rigid.read(path, arguments.tip)
         found |= {"kind": "robot", "for": "fixman rigid", "chain": repr(robot.chain)}
         found |= {"joints": rigid.joints(robot), "notes": robot.notes}
+    elif path.suffix.lower() in FRAMES:
+        raise ValueError(f"{path} holds frames alone: info reads the topology or the run of them")
     else:
         found |= {"kind": "topology", "for": "fixman audit, --chain of fixman simulate, sample"}
         found |= _topology(path, arguments.select, arguments.bonds)

@@ -11,16 +11,13 @@ example:
   fixman resume run --steps 2e6
 """
 
-from __future__ import annotations
-
-import argparse
 import contextlib
 from typing import Any
 
 from fixman.cli import shared
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: shared.Namespace) -> int:
     import fixman
     from fixman.runs import runfile
     from fixman.simulation import steppers

@@ -31,7 +31,6 @@ example:
 
 from __future__ import annotations
 
-import argparse
 import warnings
 from itertools import pairwise
 from pathlib import Path
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
 FRAMES = 1000  # of a motion, about
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: shared.Namespace) -> int:
     import numpy as np
 
     from fixman.rigid import articulated_body, kinematics, newton_euler
@@ -95,13 +94,12 @@ def spans(offsets: Any) -> list[slice]:
 
 
 def joints(robot: Robot) -> list[dict[str, Any]]:
-    """Return the joints as rows of a table, base first."""
     names, masses = ("joint", "kind", "moves", "mass"), robot.chain.masses.tolist()
     columns = robot.joint_names, robot.chain.joints, robot.body_names, masses
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def _moved(arguments: argparse.Namespace, arm: Any, start: dict[str, Any], down: Any) -> Trajectory:
+def _moved(arguments: shared.Namespace, arm: Any, start: dict[str, Any], down: Any) -> Trajectory:
     from fixman.rigid import motion
 
     steps = round(shared.steps(arguments))

@@ -6,13 +6,11 @@ Independent configurations of a constrained chain, in reduced units.
 A .npz file holds x (size, beads, dim), log_weights (size,), and what they are of.
 
 $chain
-
 sample:
-  --size COUNT           how many; 1e6 will do (required)
+  --size COUNT           how many; 1e6 will do
   --ensemble {rigid,stiff}  of constraints, or of stiff springs (default: rigid)
 $seed
-  --out FILE             file to write, .npz (required)
-  --overwrite            replace an existing file
+  --out FILE, --overwrite  file to write, .npz; replace an existing one
 $scheduler
 $json
 
@@ -20,15 +18,12 @@ example:
   fixman sample --beads 50 --size 1e5 --ensemble rigid --seed 3 --out chains.npz
 """
 
-from __future__ import annotations
-
-import argparse
 from typing import Any
 
 from fixman.cli import chains, shared
 
 
-def run(arguments: argparse.Namespace) -> None:
+def run(arguments: shared.Namespace) -> None:
     import numpy as np
 
     from fixman import sample

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import dataclasses
 import json
 import secrets
 import signal
 import sys
+from argparse import Namespace as Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from textwrap import indent
@@ -39,7 +39,7 @@ def warn(message: Warning | str, *_: Any, **__: Any) -> None:
     show(f"fixman: warning: {' '.join(str(message).split())}", error=True)
 
 
-def say(arguments: argparse.Namespace, text: str) -> None:
+def say(arguments: Namespace, text: str) -> None:
     """Print before the work, which may be killed; a pipe that is closed is met at the end."""
     if not arguments.json:
         with contextlib.suppress(BrokenPipeError):
@@ -47,8 +47,7 @@ def say(arguments: argparse.Namespace, text: str) -> None:
             sys.stdout.flush()
 
 
-def result(arguments: argparse.Namespace, text: object, found: Mapping[str, Any]) -> None:
-    """Print what was found, with --json as one document."""
+def result(arguments: Namespace, text: object, found: Mapping[str, Any]) -> None:
     show(json.dumps(found, indent=2) if arguments.json else text)
 
 
@@ -80,13 +79,13 @@ def _cell(value: Any) -> str:
     return f"{value if abs(value) > NOISE else 0:.4g}" if isinstance(value, float) else str(value)
 
 
-def given(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
+def given(arguments: Namespace, *names: str) -> dict[str, Any]:
     return {name: getattr(arguments, name) for name in names}
 
 
 @contextlib.contextmanager
 def outputs(
-    arguments: argparse.Namespace, given: Sequence[Path | None], *inputs: Path | None
+    arguments: Namespace, given: Sequence[Path | None], *inputs: Path | None
 ) -> Iterator[list[Path | None]]:
     """Give names to write to, or None, that become the given files when all is done.
 
@@ -110,10 +109,7 @@ def outputs(
         say(arguments, f"wrote {path}")
 
 
-# --- runs -----------------------------------------------------------------------------------------
-
-
-def client(arguments: argparse.Namespace) -> contextlib.AbstractContextManager[Any]:
+def client(arguments: Namespace) -> contextlib.AbstractContextManager[Any]:
     if arguments.scheduler is None:
         return contextlib.nullcontext()
     from fixman.io.dask import connect
@@ -121,15 +117,14 @@ def client(arguments: argparse.Namespace) -> contextlib.AbstractContextManager[A
     return connect(arguments.scheduler)
 
 
-def seed(arguments: argparse.Namespace) -> int:
+def seed(arguments: Namespace) -> int:
     given: int | None = arguments.seed
     if given is not None and given < 0:
         raise ValueError(f"--seed must not be negative, got {given}")
     return secrets.randbits(53) if given is None else given  # exact in other readers of JSON
 
 
-def steps(arguments: argparse.Namespace) -> float:
-    """Return how many steps of --dt a --time takes."""
+def steps(arguments: Namespace) -> float:
     from fixman._common import arrays
 
     time, dt = arrays.positive(arguments.time, "--time"), arrays.positive(arguments.dt, "--dt")
@@ -138,7 +133,7 @@ def steps(arguments: argparse.Namespace) -> float:
     return time / dt
 
 
-def progress(arguments: argparse.Namespace) -> bool | None:
+def progress(arguments: Namespace) -> bool | None:
     """Return whether to show a progress bar, None as the terminal can; have Python see Ctrl-C.
 
     A run ends after its block then.
@@ -149,7 +144,7 @@ def progress(arguments: argparse.Namespace) -> bool | None:
 
 
 def chosen(
-    arguments: argparse.Namespace, flags: Sequence[str], usual: Mapping[str, Any]
+    arguments: Namespace, flags: Sequence[str], usual: Mapping[str, Any]
 ) -> tuple[Any, dict[str, Any]]:
     """Return the class of --method, and its fields by the flags; refuse flags of others."""
     import fixman
@@ -168,8 +163,7 @@ def chosen(
     return getattr(fixman, METHODS[arguments.method]), known | found
 
 
-def simulated(arguments: argparse.Namespace, *of: Any, seed: int, **more: Any) -> int:
-    """Run a chain, from x0 and by a stepper, so many steps into --out, and report."""
+def simulated(arguments: Namespace, *of: Any, seed: int, **more: Any) -> int:
     from fixman.simulation import simulate as simulation
 
     more |= given(arguments, "every", "replicas", "workers", "out", "overwrite")
@@ -178,7 +172,6 @@ def simulated(arguments: argparse.Namespace, *of: Any, seed: int, **more: Any) -
 
 
 def described(run: Series) -> dict[str, Any]:
-    """Return what a run of beads or of rigid bodies is, for --json."""
     from fixman.simulation.trajectory import REFUSING, Run, pdb_potential
 
     about, stepper = run.about, dict(run.about["stepper"])
@@ -195,7 +188,7 @@ def described(run: Series) -> dict[str, Any]:
     return found | more
 
 
-def report(arguments: argparse.Namespace, run: Series) -> int:
+def report(arguments: Namespace, run: Series) -> int:
     """Print what a run is now, and how to go on with it; return the exit code."""
     found, text = described(run), repr(run)
     if "acceptance" in found:

@@ -2,47 +2,31 @@ r"""Run a constrained chain; restartable bit for bit.
 
 usage: fixman simulate (--beads N | --chain CHAIN) --steps N --out FILE [flags]
 
-In reduced units; replicas start from random walks.
-Ctrl-C ends a run after the block that it is at; `fixman resume` goes on.
-
 $chain
-
-dynamics:
+dynamics, in reduced units:
   --method {langevin,newton,brownian,mc,hmc}  mc is Monte Carlo (default: langevin)
-  --ensemble {rigid,stiff,mobility}  of the constraints; of stiff springs in their place;
-                         brownian, its default: of the mobility
-  --dt DT                time step; otherwise 0.02, brownian 0.002, hmc 0.1
-  --kT E                 temperature (default: 1)
-  --friction F           langevin: rate; brownian: of a bead; otherwise 1
+  --ensemble {rigid,stiff,mobility}  of constraints, of stiff springs; of brownian usually mobility
+  --dt DT, --kT E, --friction F  time step, otherwise 0.02, brownian 0.002, hmc 0.1; temperature,
+                         otherwise 1; langevin: rate, brownian: of a bead, otherwise 1
   --scheme {geodesic,midpoint,liu}  of brownian; otherwise geodesic, in a flow midpoint
   --leaps N              hmc: steps of dt to a trial move; otherwise 10
-  --shear RATE           brownian: velocity along x grows at this rate with y
-  or --extension RATE    brownian: extension along x at this rate, uniaxial in space
-
-potentials, which add up:
-  --bending K            K (1 − cos θ) of all angles
-  --torsion-potential K1,K2  Σ K_m (1 + cos m φ) of all torsions
-  --gravity G            acceleration downwards, along −z (−y in 2-D)
-  --tension F            force along x that pulls the two ends apart
-  --wca [EPSILON=1]      repulsion between beads without a bond; starts stretched
-  or --lj [EPSILON=1]    Lennard-Jones between them; starts stretched too
-  --sigma SIGMA          size of beads for these; otherwise 1
-
-run:
-  --steps N              such as 1e6 (required)
+  --shear RATE | --extension RATE  brownian: flow along x by y; extension along x, uniaxial in space
+  --bending K, --torsion-potential K1,K2  K (1 − cos θ) of all angles, Σ K_m (1 + cos m φ)
+  --gravity G, --tension F  along −z (−y in 2-D); force along x that pulls the two ends apart
+  --wca [EPSILON=1] | --lj [EPSILON=1], --sigma SIGMA  repulsion or Lennard-Jones of beads without
+                         a bond, from a stretched start; their size, otherwise 1
+run; Ctrl-C ends it after the block that it is at, and `fixman resume` goes on:
+  --steps N, --out FILE  such as 1e6; file to be made for the run
 $run
-$scheduler
-$showing
+  --scheduler ADDRESS, --overwrite, --json, --quiet  of Dask; replace a run; print JSON; no bar
 
 example:
   fixman simulate --beads 50 --dt 0.02 --steps 1e6 --replicas 64 --seed 3 --out run
-  fixman simulate --chain star:4x10 --method brownian --shear 1 --bending 5 \
-      --dt 1e-3 --steps 1e5 --seed 3 --out sheared
+  fixman simulate --chain star:4x10 --method brownian --shear 1 --dt 1e-3 --steps 1e5 --out sheared
 """
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -55,11 +39,11 @@ if TYPE_CHECKING:
 # Heavy imports live inside the commands: `fixman --help` answers at once.
 
 DT = {"langevin": 0.02, "newton": 0.02, "brownian": 0.002, "hmc": 0.1}  # by default
-FLAGS = ("dt", "friction", "ensemble", "scheme", "leaps", "shear", "extension")
+FLAGS = ("dt", "kT", "friction", "ensemble", "scheme", "leaps", "shear", "extension")
 WALKS = (2**32 - 1,)  # a stream that no replica has
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: shared.Namespace) -> int:
     import numpy as np
 
     from fixman.runs import runfile
@@ -70,7 +54,8 @@ def run(arguments: argparse.Namespace) -> int:
     stepper = _stepper(arguments, chain)
     seed = shared.seed(arguments)
     if x0 is None and _excludes(arguments):
-        x0 = chains.stretched(chain, **values)
+        turning = arguments.torsion_potential is not None and chain.dim == 3
+        x0 = chains.stretched(chain, **values, bend=chains.TETRAHEDRAL if turning else 0.0)
     elif x0 is None:
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=WALKS))
         x0 = random_walks(chain, arguments.replicas, **values, rng=rng)
@@ -80,11 +65,10 @@ def run(arguments: argparse.Namespace) -> int:
         return shared.simulated(arguments, *of, seed=seed, client=client)
 
 
-def _stepper(arguments: argparse.Namespace, chain: Chain) -> Stepper:
-    """Make the stepper that the flags describe; errors name the flags."""
+def _stepper(arguments: shared.Namespace, chain: Chain) -> Stepper:
     from fixman.potentials import flows
 
-    kind, given = shared.chosen(arguments, FLAGS, {"dt": DT.get(arguments.method)})
+    kind, given = shared.chosen(arguments, FLAGS, {"dt": DT.get(arguments.method), "kT": 1.0})
     shear, extension = given.pop("shear", None), given.pop("extension", None)
     if shear is not None:
         given["flow"] = flows.shear(shear, chain.dim)
@@ -93,11 +77,11 @@ def _stepper(arguments: argparse.Namespace, chain: Chain) -> Stepper:
         given["flow"] = planar(extension, 2) if chain.dim == 2 else uniaxial(extension)
     if "flow" in given:
         given.setdefault("scheme", "midpoint")
-    made: Stepper = kind(kT=arguments.kT, potential=_potential(arguments, chain), **given)
+    made: Stepper = kind(potential=_potential(arguments, chain), **given)
     return made
 
 
-def _potential(arguments: argparse.Namespace, chain: Chain) -> Any:
+def _potential(arguments: shared.Namespace, chain: Chain) -> Any:
     from fixman.potentials import energies
 
     zeros = (0.0,) * (chain.dim - 1)
@@ -124,6 +108,6 @@ def _potential(arguments: argparse.Namespace, chain: Chain) -> Any:
     return total
 
 
-def _excludes(arguments: argparse.Namespace) -> bool:
+def _excludes(arguments: shared.Namespace) -> bool:
     """Whether beads keep apart, so that a run cannot start from random walks."""
     return arguments.wca is not None or arguments.lj is not None

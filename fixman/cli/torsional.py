@@ -1,34 +1,28 @@
 r"""Run torsional dynamics of a PDB file in an OpenMM force field; restartable.
 
-usage: fixman torsional PDB --forcefield XML… --temperature K --steps N --out FILE
+usage: fixman torsional PDB --forcefield XML… --temperature K (--steps N | --time PS) --out FILE
 
-Dynamics of a molecule whose bonds and angles are hard and whose torsions are
-soft. Units are nm, ps, dalton, kJ/mol and kelvin. Frames hold energies, φ and ψ.
-Ctrl-C ends a run after the block that it is at; `fixman resume` goes on.
+Bonds and angles of the molecule are hard, its torsions soft. Units are nm, ps, dalton, kJ/mol and
+kelvin. Frames hold energies, φ and ψ.
 
 molecule:
   PDB                    file with one molecule and all its hydrogens
-  --forcefield XML…      files that OpenMM knows (required)
+  --forcefield XML…      files that OpenMM knows
   --chain ID             the one to take of a file of several chains
-  --add-hydrogens        add those that the file has not, at pH 7
-  --drop-solvent         leave water and ions out
+  --add-hydrogens, --drop-solvent  add those not there, at pH 7; leave water and ions out
   --minimize             first go to a minimum, which sets bonds and angles
   --hold WORD…           methyl, hydroxyl, ammonium, peptide: hard torsions too
-
 dynamics:
   --method {langevin,newton,hmc}  hmc is hybrid Monte Carlo (default: langevin)
   --ensemble {rigid,stiff}  of the constraints, or of stiff springs; otherwise this
-  --temperature K        in kelvin (required)
+  --temperature K        in kelvin
   --dt PS                time step in ps (default: 0.008)
-  --friction F           langevin: rate in 1/ps; otherwise 5
-  --leaps N              hmc: steps of dt to a trial move; otherwise 10
+  --friction F, --leaps N  langevin: rate in 1/ps, otherwise 5; hmc: steps of a move, otherwise 10
   --platform NAME        of OpenMM; otherwise the fastest
-
-run:
-  --steps N              a multiple of --every; 1e6 will do (required)
-  or --time PS           dt times steps, in ps
+run; Ctrl-C ends it after the block that it is at, and `fixman resume` goes on:
+  --steps N | --time PS  a multiple of --every, 1e6 will do; or dt times steps, in ps
+  --out FILE, --overwrite  file to be made for the run; replace a run of that name
 $run
-$workers
 $showing
 
 example:
@@ -36,9 +30,6 @@ example:
       --temperature 300 --dt 0.008 --time 100 --minimize --seed 3 --out run
 """
 
-from __future__ import annotations
-
-import argparse
 import re
 import warnings
 
@@ -50,7 +41,7 @@ FEMTO = 0.1  # ps, from which a time step must have been meant in fs
 LONG = 0.01  # ps, above which energies drift: docs/torsional.md has the table
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: shared.Namespace) -> int:
     from fixman._common import arrays
     from fixman.io.openmm import kT
     from fixman.io.openmm.torsional import Molecule, naming
@@ -91,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
         return shared.simulated(arguments, *of, seed=seed, observables=molecule.observables())
 
 
-def _steps(arguments: argparse.Namespace) -> int:
+def _steps(arguments: shared.Namespace) -> int:
     """Return --steps, or how many a --time takes: a multiple of --every, or of a round number."""
     if arguments.steps is not None:
         return int(arguments.steps)

@@ -240,11 +240,13 @@ def _tables(linkage: Linkage) -> ends.Tables:
         np.concatenate([plan.table for plan in plans]),
         np.concatenate(columns),
         np.array([k for on in linkage._on for k in on], dtype=np.int64),
-        np.array([-1 if end.body is None else end.body for end in linkage._ends]),
-        _seats(linkage, plans),
-        np.array(closures, dtype=np.int64),
-        linkage._directions,
-        linkage._angular.astype(np.int64),
+        ends.Held(
+            np.array([-1 if end.body is None else end.body for end in linkage._ends]),
+            _seats(linkage, plans),
+            np.array(closures, dtype=np.int64),
+            linkage._directions,
+            linkage._angular.astype(np.int64),
+        ),
         np.cumsum([0, *room]),
     )
 

@@ -50,18 +50,15 @@ def tables(arm: SerialChain) -> motion.Chain:
     return motion.Chain(arm._kinds, arm._table, arm.armature.copy(), turning, arm._springs)
 
 
-def sweeping(arm: SerialChain) -> tuple[Any, ...]:
-    """Return room for a sweep of the midpoint rule, but for p_0 and the middle."""
-    sweeps = tuple(np.empty((arm.n, size)) for size in (12, 6, 6, 6))
-    sizes = (arm.n, rigid_tangent.WIDTH), (arm.nv, rigid_tangent.RATE), 36, arm.nq
-    tangent = tuple(np.empty(size) for size in sizes)
-    return sweeps, tuple(np.empty(arm.nv) for _ in range(3)), tangent
-
-
-def stepping(arm: SerialChain) -> tuple[Any, ...]:
-    """Return room for whole steps of the midpoint rule: of a sweep, and of `kernel.judged`."""
-    middle = np.empty(arm.nq), np.empty(arm.nv)
-    return *sweeping(arm), np.empty(arm.nv), middle, np.empty(5)
+def stepping(arm: SerialChain, *shared: Array) -> motion.Room:
+    """Return room for steps of the midpoint rule; p_0, q_m and v_m may be ``shared``."""
+    n, nv, nq = arm.n, arm.nv, arm.nq
+    of_sweeps: list[Any] = [(n, 12), (n, 6), (n, 6), (n, 6), nv, nv]
+    sizes: list[Any] = [nv, (n, rigid_tangent.WIDTH), (nv, rigid_tangent.RATE), 36, nq]
+    sweeps = motion.Sweeps(*(np.empty(size) for size in of_sweeps))
+    shared = shared or (np.empty(nv), np.empty(nq), np.empty(nv))
+    rest = [*map(np.empty, sizes), *shared, np.empty(motion.REMEMBERED)]
+    return motion.Room(sweeps, *rest)
 
 
 def leaping(arm: SerialChain, dt: float) -> tuple[Any, ...]:
@@ -105,7 +102,7 @@ class Steps:
         # The state and room for a sweep, of each replica and chain.
         self.parts = [
             [
-                ((q[i], v[j]), (*sweeping(arm), p0[j], (q_m[i], v_m[j])))
+                ((q[i], v[j]), stepping(arm, p0[j], q_m[i], v_m[j]))
                 for i, j, arm in zip(self.q_parts, self.v_parts, arms, strict=True)
             ]
             for q, v, q_m, v_m, p0 in zip(*states, self.q_m, self.v_m, self.p0, strict=True)
@@ -164,7 +161,7 @@ class Steps:
         x, v_m, nv = self.x[k], self.v_m[k], self.system.nv
         # With closures, rates feel a gap's rounding.
         gap = 0.0 if impulses is None else ROUNDED * max(1.0, np.abs(self.states[0][k]).max())
-        progress = np.array([*(np.inf,) * 4, gap / dt])  # see `kernel.judged`
+        progress = np.array([*(np.inf,) * motion.ROUNDING, gap / dt])
         which, again, learning = motion.NEWTON, motion.ROUND, False
         start, bound, share, best, size = v_m.copy(), np.inf, 1.0, np.inf, np.inf
         to = change = x.copy()
@@ -181,7 +178,9 @@ class Steps:
                 impulses.close(dt, which)
             to, change = x.copy(), x - before
             if learning:
-                progress[0] = np.inf  # such changes do not tell how fast they become small
+                progress[motion.LAST] = (
+                    np.inf
+                )  # such changes do not tell how fast they become small
             middle, moved = (self.q_m[k], v_m), change[:nv]
             which = int(motion.verdict(self.system.n, middle, moved, progress, dt, which))
             size = float(np.abs(moved).max())
@@ -225,8 +224,8 @@ class Steps:
 
     def glide(self, k: int, dt: float) -> None:
         """Lead the coordinates of a replica to the middle by its rates there."""
-        for chain, ((q, _), (*_, (q_m, v_m))) in zip(self.chains, self.parts[k], strict=True):
-            follow(chain[0], q, v_m, 0.5 * dt, q_m, True, q_m)
+        for chain, ((q, _), room) in zip(self.chains, self.parts[k], strict=True):
+            follow(chain[0], q, room.v_m, 0.5 * dt, room.q_m, True, room.q_m)
 
     def euler(self, forces: Array) -> tuple[int, int]:
         """Make one linearly implicit step of all replicas; the one without an answer, and why."""
@@ -275,15 +274,13 @@ class Impulses:
         steps, k = self.steps, self.k
         steps.glide(k, dt)
         end = steps.q_m[k].copy()
-        for chain, part, (_, (*_, (q_m, v_m))) in zip(
-            steps.chains, steps.q_parts, steps.parts[k], strict=True
-        ):
-            follow(chain[0], q_m, v_m, 0.5 * dt, q_m, True, end[part])
+        for chain, part, (_, room) in zip(steps.chains, steps.q_parts, steps.parts[k], strict=True):
+            follow(chain[0], room.q_m, room.v_m, 0.5 * dt, room.q_m, True, end[part])
         if which == motion.NEWTON:
             self.rates = self.pushes.copy()
-            for c, (_, (_, _, (seats, rows, *_), *_)) in enumerate(steps.parts[k]):
+            for c, (_, room) in enumerate(steps.parts[k]):
                 for rate in self.rates:
-                    motion.solved(steps.chains[c][0], seats, rows, rate[steps.v_parts[c]])
+                    motion.solved(steps.chains[c][0], room.axes, room.rows, rate[steps.v_parts[c]])
             ends = np.tile(end, (len(self.rates), 1))
             self.opening = _closures.gaps(self.linkage, ends, self.rates).T
         gap = _closures.gaps(self.linkage, end)

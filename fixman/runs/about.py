@@ -1,7 +1,5 @@
 """A run's ``about``, as JSON: its steps, blocks, seed and versions, and the model that moves."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from functools import cache
@@ -13,6 +11,8 @@ import numpy as np
 
 from fixman import __version__
 from fixman.errors import RunVersionWarning
+
+__all__ = ["versions"]
 
 FORMAT = 3
 DECISIVE = ("fixman", "numpy", "scipy", "numba")  # versions that bits depend on

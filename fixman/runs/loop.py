@@ -5,8 +5,6 @@ or where a block ends, and in between where a frame takes long.  So a run is the
 however often it is interrupted and wherever it is stored.
 """
 
-from __future__ import annotations
-
 import contextlib
 import signal
 import sys
@@ -20,6 +18,8 @@ import numpy as np
 
 from fixman._common.arrays import flag
 from fixman.runs.series import OBSERVABLE, Arrays, Part
+
+__all__ = ["Mover", "Recorder"]
 
 Interrupted = Callable[[], bool]
 Watch = tuple[Interrupted, Callable[[int], Any]]  # and what takes the steps since its last call
@@ -40,9 +40,6 @@ class Mover(Protocol):
 
     def arrays(self) -> Arrays:
         """Return what a checkpoint holds."""
-
-
-# --- where frames come in -----------------------------------------------------------------------
 
 
 class Recorder:
@@ -111,9 +108,6 @@ class Recorder:
 
     def close(self) -> None:
         """Nothing is held open."""
-
-
-# --- the loop -----------------------------------------------------------------------------------
 
 
 def run(mover: Mover, target: Recorder, watch: Watch) -> None:

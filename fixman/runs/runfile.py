@@ -13,8 +13,6 @@ file systems of networks have none.  The one writer holds the right to write fro
 (SQLite's RESERVED lock), beside which others read; it falls with the process.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -28,7 +26,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -227,7 +225,7 @@ class Contents:
     steps: list[int]
 
     @classmethod
-    def of(cls, con: sqlite3.Connection, path: Path) -> Contents:
+    def of(cls, con: sqlite3.Connection, path: Path) -> Self:
         """Read what there is, but no frame and no state."""
         with explained(path):
             ((name, text, checksum),) = con.execute("SELECT id, about, checksum FROM run LIMIT 2")
@@ -426,7 +424,7 @@ def begin(
     return reopen(path, lambda _: make)
 
 
-def reopen(path: Path, maker: Callable[[dict[str, Any]], Callable[..., Any]]) -> Writer:
+def reopen(path: Path, maker: Callable[[dict[str, Any]], Callable[..., Any]]) -> "Writer":
     """Open a run as its only writer, behind the last of its frames that are whole.
 
     ``maker`` returns what makes a `Series` of a run that says such things of itself.  Warns

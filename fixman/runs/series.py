@@ -1,7 +1,5 @@
 """`Series`, recorded frames in memory or in a file, and arrays that are read when they are used."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Iterator
 from functools import cached_property
@@ -12,6 +10,8 @@ from typing import Any, NamedTuple, Self, cast
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import NDArray
+
+__all__ = ["Frames", "Series"]
 
 Arrays = dict[str, NDArray[Any]]
 

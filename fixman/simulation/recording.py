@@ -1,10 +1,8 @@
 """Chains as the loop moves and records them: positions, velocities, and a user's observables."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,10 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 from fixman._common import arrays
 from fixman.chains.chain import Chain
 from fixman.runs.series import OBSERVABLE, Arrays
+from fixman.simulation.steppers import State, Stepper
 from fixman.simulation.trajectory import TALLY
 
-if TYPE_CHECKING:
-    from fixman.simulation.steppers import State, Stepper
+__all__ = ["Observable", "Observables", "Replicas"]
 
 Observable = Callable[[Chain, NDArray[np.float64]], ArrayLike]
 Observables = Mapping[str, Observable] | Iterable[Observable]

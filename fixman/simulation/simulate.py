@@ -1,7 +1,5 @@
 """`simulate`, `resume` and `load_run`: runs of chains, and those of rigid bodies that go on."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -9,7 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,12 +21,10 @@ from fixman.potentials.binding import warn_of_temperature
 from fixman.runs import about as provenance
 from fixman.runs import loop, runfile
 from fixman.runs.loop import Recorder
-from fixman.simulation import recording, spread
-from fixman.simulation.recording import Observable, Observables
+from fixman.simulation import recording, spread, steppers
+from fixman.simulation.recording import Observables
+from fixman.simulation.steppers import State, Stepper
 from fixman.simulation.trajectory import REFUSING, TALLY, Run, model_of
-
-if TYPE_CHECKING:
-    from fixman.simulation.steppers import State, Stepper
 
 __all__ = ["load_run", "resume", "simulate"]
 
@@ -100,8 +96,10 @@ def simulate(
     """
     require_model(chain)
     require_stepper(stepper)
-    steps, every = _frames(steps, every)
-    running = _Running(workers, progress, client)
+    steps = _arrays.positive_int(steps, "steps")
+    every = _every(steps) if every is None else _arrays.positive_int(every, "every")
+    provenance.require_whole(steps, every)
+    workers = _workers(workers, progress, client)
     replicas = _replicas(replicas, x0=x0, v0=v0)
     held = 16 * replicas * chain.n * chain.dim * (1 if out is not None else steps // every + 1)
     _arrays.require_memory(held, f"the frames of {replicas} replicas of {chain.n} beads")
@@ -119,11 +117,11 @@ def simulate(
         observables={name: recording.home(f) for name, f in recorded.items()},
     )
     about |= {"steps": steps, "every": every, "rng": seed}
-    groups = 1 if client is None else len(spread.edges(replicas, running.workers, client)) - 1
+    groups = 1 if client is None else len(spread.edges(replicas, workers, client)) - 1
     about["block"] = _block(chain, replicas, every, stepper, groups)
     target = runfile.begin(out, overwrite, about, state.arrays(), partial(Run, chain))
     with contextlib.closing(target), loop.keeping(target, new=True):
-        running.go_on(target, chain, stepper, recorded, state)
+        _go_on(target, (cast(Chain, chain), stepper, recorded, workers), progress, client, state)
     return _looked_at(target.run())
 
 
@@ -166,7 +164,7 @@ def resume(
     RunVersionWarning
         If fixman, NumPy, SciPy or numba are not those of before: the last bits may differ.
     """
-    running = _Running(workers, progress, client)
+    workers = _workers(workers, progress, client)
     path = _arrays.path(path, "path")
     if stepper is not None:
         require_stepper(stepper)
@@ -185,13 +183,13 @@ def resume(
         if about["kind"] == "rigid":
             from fixman.rigid import motion
 
-            go_on = partial(motion.go_on, target, tau, running.progress, motion.again(target, tau))
+            go_on = partial(motion.go_on, target, tau, progress, motion.again(target, tau))
         else:
             chain = target.run().model
             stepper = _same_stepper(path, about["stepper"], stepper)
             _require_state(target, chain)
             recorded = recording.found_again(about["observables"], observables)
-            go_on = partial(running.go_on, target, chain, stepper, recorded)
+            go_on = partial(_go_on, target, (chain, stepper, recorded, workers), progress, client)
         changed = provenance.changes(about, total, target.step, path)
         if changed:
             target.change(**changed)
@@ -233,37 +231,27 @@ def _key(model: Chain | System) -> str:
     return "system" if isinstance(model, System) else "chain"
 
 
-class _Running:
-    """How a run is computed, on which its results do not depend."""
+def _workers(workers: Any, progress: Any, client: Any) -> int:
+    """Check how a run is computed, on which its results do not depend."""
+    if progress is not None:
+        _arrays.flag(progress, "progress")
+    if client is not None:
+        spread.require_client(client)
+    return _arrays.positive_int(workers, "workers")
 
-    def __init__(self, workers: Any, progress: Any, client: Any) -> None:
-        self.workers = _arrays.positive_int(workers, "workers")
-        self.progress = None if progress is None else _arrays.flag(progress, "progress")
-        self.client = client
+
+def _go_on(
+    target: Recorder, model: spread.Model, progress: Any, client: Any, state: State | None = None
+) -> None:
+    with loop.watched(progress, target) as watch:
         if client is not None:
-            spread.require_client(client)
-
-    def go_on(
-        self,
-        target: Recorder,
-        chain: Chain | System,
-        stepper: Stepper,
-        observables: Mapping[str, Observable],
-        state: State | None = None,
-    ) -> None:
-        from fixman.simulation.steppers import State
-
-        model = cast(Chain, chain), stepper, observables, self.workers
-        with loop.watched(self.progress, target) as watch:
-            if self.client is not None:
-                spread.run(model, target, self.client, watch)
-            else:
-                state = state or State.from_arrays(target.state)
-                loop.run(recording.Replicas(*model, state), target, watch)
+            spread.run(model, target, client, watch)
+        else:
+            state = state or State.from_arrays(target.state)
+            loop.run(recording.Replicas(*model, state), target, watch)
 
 
 def _looked_at(run: Run) -> Run:
-    """Warn of a run whose moves were refused."""
     share = float(run.acceptance.mean())
     if share < FEW and run.steps_done:
         dt = run.about["stepper"].get("dt")
@@ -276,22 +264,12 @@ def _looked_at(run: Run) -> Run:
     return run
 
 
-# --- arguments ----------------------------------------------------------------------------------
-
-
 def require_stepper(stepper: Any) -> None:
     """Refuse what cannot be run, and a class of what could."""
     known = all(callable(getattr(stepper, name, None)) for name in _STEPPER)
     if not known or isinstance(stepper, type):
         text = "stepper must be fixman.Langevin(dt), fixman.Newton(dt) or another stepper"
         raise TypeError(f"{text}, got {stepper!r:.80}")
-
-
-def _frames(steps: Any, every: Any) -> tuple[int, int]:
-    steps = _arrays.positive_int(steps, "steps")
-    every = _every(steps) if every is None else _arrays.positive_int(every, "every")
-    provenance.require_whole(steps, every)
-    return steps, every
 
 
 def _every(steps: int) -> int:
@@ -340,12 +318,7 @@ def _generator(rng: Any) -> tuple[np.random.Generator, dict[str, Any]]:
     return rng, {word: getattr(bits.seed_seq, word) for word in words}
 
 
-# --- what must be as before ---------------------------------------------------------------------
-
-
 def _same_stepper(path: Path, parameters: dict[str, Any], stepper: Stepper | None) -> Stepper:
-    from fixman.simulation import steppers
-
     if stepper is None:
         try:
             return steppers.from_parameters(parameters)
@@ -369,11 +342,9 @@ def _same_stepper(path: Path, parameters: dict[str, Any], stepper: Stepper | Non
 
 def _require_state(target: Recorder, chain: Chain | System) -> None:
     """Refuse a checkpoint that is not of this chain: kernels trust their callers."""
-    from fixman.simulation.steppers import KINDS
-
     name, replicas = target.about["stepper"]["name"], target.about["replicas"]
     tails: dict[str, tuple[int, ...]] = dict.fromkeys("xv", (chain.n, chain.dim))
-    if name in KINDS:
+    if name in steppers.KINDS:
         if isinstance(chain, System):
             held = sum(one.hard.size * many for one, many in chain.kinds)
             tails |= {"random": (chain.chains, WORDS), "targets": (held,)}

@@ -16,7 +16,7 @@ from concurrent.futures import CancelledError
 from functools import lru_cache
 from itertools import pairwise
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,11 +27,11 @@ from fixman.runs import loop
 from fixman.runs.loop import Recorder
 from fixman.runs.series import Arrays
 from fixman.simulation.recording import Observable, Replicas
+from fixman.simulation.steppers import State, Stepper
 
-if TYPE_CHECKING:
-    from fixman.simulation.steppers import Stepper
+__all__ = ["run"]
 
-Model = tuple[Chain, "Stepper", Mapping[str, Observable], int]
+Model = tuple[Chain, Stepper, Mapping[str, Observable], int]
 
 AHEAD = 2  # groups for each thread of the workers: one is computed while another one is stored
 MOST_GROUPS = 256  # each holds a block in memory here
@@ -130,9 +130,6 @@ def _renumbered(first: int) -> Iterator[None]:
         raise
 
 
-# --- on the workers -----------------------------------------------------------------------------
-
-
 class Block(NamedTuple):
     """Frames of a block of a group, the state behind it, and how many frames it has."""
 
@@ -142,8 +139,6 @@ class Block(NamedTuple):
 
 
 def _block(model: Model, about: dict[str, Any], frames: int, state: Arrays) -> Block:
-    from fixman.simulation.steppers import State
-
     other = provenance.differing(provenance.versions(), about["versions"])
     if other:
         raise RuntimeError(f"a worker has other versions, {', '.join(other)}: so bits would differ")

@@ -1,7 +1,5 @@
 """`Run`, the frames of a simulation of chains."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from importlib import import_module

@@ -71,8 +71,7 @@ def write_frames(
     ValueError if the run is in the plane, has no frame, or for a PDB file is of none.
     """
     require_run(run)
-    place, described = _only(run, replica), pdb_potential(run.about)
-    path = arrays.path(path, "path")
+    path, described = arrays.path(path, "path"), pdb_potential(run.about)
     if path.suffix.lower() not in FORMATS:
         raise ValueError(f"the name must end in {', '.join(FORMATS)}, got {path}")
     if not len(run):
@@ -81,6 +80,7 @@ def write_frames(
         described = _described(run)
     elif run.model.dim != DIM:
         raise ValueError(f"these formats are of space, and the run has dim={run.model.dim}")
+    place = _only(run, replica)
     bare = MDAnalysis.Universe.empty(run.model.n, trajectory=True)
     universe = _topology(run, described["pdb"]) if described else bare
     scale = _scale(run)

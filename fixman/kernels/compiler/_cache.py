@@ -11,8 +11,6 @@ whole: a damaged or missing file costs time and nothing else.
 Kept code is run as it is read: a folder that others can write to is not used.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os
@@ -30,6 +28,7 @@ from stat import S_ISDIR
 from typing import Any
 
 from fixman.kernels.compiler import internals as nb
+from fixman.kernels.compiler._inner import compiling
 from fixman.kernels.compiler.internals import config, numba, types
 
 PACKAGE = "fixman.kernels"
@@ -53,7 +52,7 @@ def njit(**options: Any) -> Callable[[Any], Any]:
         ours = function.__module__.startswith(PACKAGE)
         found = folder(_file(function.__module__)) if ours else None
         if found is not None:
-            dispatcher._cache = Cache(function, found)
+            dispatcher._cache = Cache(function, found, "no_cpython_wrapper" in options)
         return dispatcher
 
     return decorate
@@ -72,9 +71,10 @@ def _forget_constants(dispatcher: Any) -> None:
 class Cache(nb.NullCache):  # type: ignore[misc]
     """A function's cache for numba; whatever goes wrong with a file, the kernel is compiled."""
 
-    def __init__(self, function: Any, folder: Path) -> None:
+    def __init__(self, function: Any, folder: Path, inner: bool) -> None:
         self._function = function
         self._folder = folder
+        self._inner = inner
 
     @property
     def cache_path(self) -> str:
@@ -87,7 +87,11 @@ class Cache(nb.NullCache):  # type: ignore[misc]
             if _check(content[CHECK:]) != content[:CHECK]:
                 return None  # it will be replaced
             known, parts = pickle.loads(content[CHECK:])
-            return nb.rebuild(target_context, *parts) if known == sig else None
+            compiling.inner.append(self._inner)
+            try:
+                return nb.rebuild(target_context, *parts) if known == sig else None
+            finally:
+                compiling.inner.pop()
         except FileNotFoundError:
             return None
         except Exception as error:

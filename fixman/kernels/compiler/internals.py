@@ -3,8 +3,6 @@
 A release of numba may drop or change one: a missing one is refused here, in words.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from importlib.metadata import version
@@ -41,8 +39,11 @@ try:
     check_bounds: Any = cgutils.do_boundscheck
     NullCache: Any = caching.NullCache
     rebuild: Any = compiler.CompileResult._rebuild
-    Library: Any = codegen.CPUCodeLibrary
+    Library: Any = codegen.JITCodeLibrary
     optimize_in_full: Any = Library._optimize_final_module
+    finish_in_full: Any = Library._finalize_final_module
+    Codegen: Any = codegen.JITCPUCodegen
+    set_environment: Any = Codegen.set_env
 except (ImportError, AttributeError) as error:
     raise ImportError(
         f"fixman does not know numba {version('numba')} with llvmlite {version('llvmlite')}: "
@@ -74,8 +75,6 @@ def written(kinds: Any) -> Callable[[Any], Any]:
 
     return decorate
 
-
-# --- addresses of elements ------------------------------------------------------------------------
 
 # With NUMBA_BOUNDSCHECK=1 an index outside an array raises an IndexError, as numba's own indexing
 # does; otherwise nothing is checked.

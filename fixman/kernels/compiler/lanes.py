@@ -30,8 +30,6 @@ Kernels that are `exact` (or, whole, `exact_kernel`) give the same bits for one 
 eight: nothing is contracted there but by `fma`.
 """
 
-from __future__ import annotations
-
 import inspect
 import math
 import operator
@@ -87,42 +85,28 @@ def cast(context: Any, builder: Any, value: Any, given: Any) -> Any:
     return _spread(builder, context.cast(builder, value, given, types.float64))
 
 
-def _binary(op: Any, instruction: str) -> None:
+def _arithmetic(op: Any, instruction: str, *kinds: Any) -> None:
     class Template(nb.AbstractTemplate):
         def generic(self, args: Any, kws: Any) -> Any:
-            fit = all(a is EIGHT or isinstance(a, types.Number) for a in args)
-            return nb.signature(EIGHT, *args) if fit and len(args) == 2 and EIGHT in args else None
-
-    nb.infer_global(op)(Template)
+            fit = EIGHT in args and all(a is EIGHT or isinstance(a, types.Number) for a in args)
+            return nb.signature(EIGHT, *args) if fit and len(args) == len(kinds[0]) else None
 
     def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        x, y = (cast(context, builder, v, t) for v, t in zip(args, sig.args, strict=True))
-        return getattr(builder, instruction)(x, y)
+        given = (cast(context, builder, v, t) for v, t in zip(args, sig.args, strict=True))
+        return getattr(builder, instruction)(*given)
 
-    for left, right in ((Eight, Eight), (Eight, types.Number), (types.Number, Eight)):
-        nb.lower_builtin(op, left, right)(lower)
-
-
-for _op, _name in (
-    (operator.add, "fadd"),
-    (operator.sub, "fsub"),
-    (operator.mul, "fmul"),
-    (operator.truediv, "fdiv"),
-):
-    _binary(_op, _name)
-    # numba looks x += y up as an operator of its own
-    _binary(getattr(operator, "i" + _op.__name__), _name)
+    nb.infer_global(op)(Template)
+    for given in kinds:
+        nb.lower_builtin(op, *given)(lower)
 
 
-@nb.infer_global(operator.neg)
-class _Negative(nb.AbstractTemplate):
-    def generic(self, args: Any, kws: Any) -> Any:
-        return nb.signature(EIGHT, EIGHT) if tuple(args) == (EIGHT,) else None
-
-
-@nb.lower_builtin(operator.neg, Eight)
-def _negative(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    return builder.fneg(args[0])
+_arithmetic(operator.neg, "fneg", (Eight,))
+for _name, _instruction in (
+    ("add", "fadd"), ("sub", "fsub"), ("mul", "fmul"), ("truediv", "fdiv"),
+    ("iadd", "fadd"), ("isub", "fsub"), ("imul", "fmul"), ("itruediv", "fdiv"),
+):  # fmt: skip
+    _pairs = (Eight, Eight), (Eight, types.Number), (types.Number, Eight)
+    _arithmetic(getattr(operator, _name), _instruction, *_pairs)
 
 
 @written(lambda value: EIGHT(value))

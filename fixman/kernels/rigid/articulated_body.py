@@ -33,7 +33,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from fixman.kernels import inlined, jit
+from fixman.kernels import inlined, plain
 from fixman.kernels.algebra import triples as mat
 from fixman.kernels.algebra.vectors import fused_cross, fused_dot, plus
 from fixman.kernels.compiler import lanes as register
@@ -100,7 +100,7 @@ def fixed_row(n, i):
     return LINK * n + FRAME * i
 
 
-@jit
+@plain
 def on_user_axes(table, n, i):
     """Whether joint i is on a body in the user's frame: one with several rates, or the base."""
     if i == 0:
@@ -109,7 +109,7 @@ def on_user_axes(table, n, i):
     return RATES[kind] > 1
 
 
-@jit
+@plain
 def first_units(kind, row):
     """Where the units of a joint's rates begin."""
     return row + WRENCH if RATES[kind] == 1 else row + SEVERAL
@@ -212,7 +212,7 @@ def loaded(table, fixed, loads, first, stride, row, work, like):
     return checked(wrench)  # a joint does not feel every component, but each must be a number
 
 
-@jit
+@plain
 def three_of(states, first, stride, kind, half, zero):
     """The `ANGULAR` or `LINEAR` half of S θ̇ for rates, as `joints.turning` and `sliding`."""
     x, y, z = RATE_OF[kind, half], RATE_OF[kind, half + 1], RATE_OF[kind, half + 2]
@@ -234,7 +234,7 @@ def four_of(q, first, stride, like):
     return tuple(take(q, first + k, stride, like) for k in range(4))
 
 
-@jit
+@plain
 def put_sines(table, q, frame, work, zero):
     """Cosines of all angles, then their sines, into ``work``."""
     n, nq, _, _ = sizes(table, table.size)
@@ -248,7 +248,7 @@ def put_sines(table, q, frame, work, zero):
     register.fill_sines(work, m * register.lanes(zero))
 
 
-@jit
+@plain
 def outwards(table, q, qd, loads, frame, work, zero):
     """X, c and p of all bodies into ``work``; whether the numbers can be used.
 
@@ -384,7 +384,7 @@ def square_of_way(table, at, work, row, like):
     return a * a + b * b + d * d
 
 
-@jit
+@plain
 def free_half(body, tau, table, kind, half, least, work, fixed, units):
     """Free the turns (`ANGULAR`) of a joint of several rates, or its slides (`LINEAR`) as turns.
 
@@ -447,7 +447,7 @@ def nothing(zero):
     return Articulated((zero,) * 6, (zero,) * 9, (zero,) * 6, (zero,) * 3, (zero,) * 3)
 
 
-@jit
+@plain
 def inwards(table, tau, frame, work, zero):
     """I^A and p^A from tip to base; DONE, or why not, or the first body without pivot."""
     n, _, nv, _ = sizes(table, table.size)
@@ -541,7 +541,7 @@ def renamed_back(spin, a):
     return (spin[2], spin[0], spin[1]), (a[2], a[0], a[1])
 
 
-@jit
+@plain
 def half_moves(spin, a, kind, half, units, work, qdd, first, stride):
     """Motion with that of turns (`ANGULAR`), or of slides (`LINEAR`) if both are swapped."""
     for k in range(2, -1, -1):
@@ -553,7 +553,7 @@ def half_moves(spin, a, kind, half, units, work, qdd, first, stride):
     return spin, a
 
 
-@jit
+@plain
 def accelerations(table, qd, loads, frame, work, qdd, zero):
     """Joint accelerations from base to tip; whether all are finite."""
     n, _, nv, _ = sizes(table, table.size)

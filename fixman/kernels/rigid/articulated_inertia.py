@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from fixman.kernels import jit
+from fixman.kernels import plain
 from fixman.kernels.algebra import triples as mat
 from fixman.kernels.algebra.vectors import fused_dot
 from fixman.kernels.compiler.steps import step
@@ -218,7 +218,7 @@ def sheared(body, pitch):
     return Articulated(A, B, C, *sheared_wrench(n, f, pitch))
 
 
-@jit
+@plain
 def free_rate(kind, pitch, j, body, tau, J):
     """Free rate j of a joint, whatever its axis is; ``g`` and ``h`` are in the body's axes."""
     k = DIRECTION[kind, j]

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fixman.kernels import jit
+from fixman.kernels import jit, plain
 from fixman.kernels.compiler.internals import types
 from fixman.kernels.compiler.lanes import LANES, eight
 from fixman.kernels.rigid import articulated_body as bodies
@@ -106,7 +106,7 @@ def pivots(table, q, starts, out):
     return DONE, DONE
 
 
-@jit
+@plain
 def factor_entry(kind, j, k, units, work):
     """L_jk of D_i = L D Lᵀ: component of U_k/D_k along the axis of rate j > k; 1 for j = k.
 
@@ -119,7 +119,7 @@ def factor_entry(kind, j, k, units, work):
     return work[at + (name if other // 3 == axis // 3 else 2 + name)]
 
 
-@jit
+@plain
 def put_block(kind, units, work, out, to):
     """D_i = Sᵀ I^A S + J = L D Lᵀ, from the scalar pivots D of the joint's rates."""
     f = RATES[kind]

@@ -1,23 +1,22 @@
 """Closed chains of rigid bodies: chains cut open, under the wrenches that close them.
 
-    θ̈ = θ̈_free + ℳ⁻¹ Aᵀ f                                                                  (1)
-    Λ⁻¹ f = −(A θ̈_free + Ȧ θ̇)                                                              (2)
-    Λ⁻¹ = A ℳ⁻¹ Aᵀ                                                                         (3)
+A row of A is one direction of the relative motion of two bodies, so that a column of Aᵀ is the
+joint forces of a unit wrench on one of them and of the opposite one on the other.  Equations are
+those of docs/theory.md, section 11:
 
-A row of A is one direction of the relative motion of two bodies: a column of Aᵀ is the joint forces
-of a unit wrench on one of them and of the opposite one on the other.  By (4.16) of Rodriguez and
-Kreutz (1988) innovations ε = (1 − H Ψ L) Aᵀ give
+    θ̈ = θ̈_free + ℳ⁻¹ Aᵀ f                                                                 (C1)
+    Λ⁻¹ f = −(A θ̈_free + Ȧ θ̇)                                                             (C2)
+    Λ⁻¹ = A ℳ⁻¹ Aᵀ = εᵀ D⁻¹ ε,    ε = (1 − H Ψ L) Aᵀ                                       (C3)
+    z′_i = w_i + X_{i+1}ᵀ z_{i+1},    ε_i = S_iᵀ z′_i,    z_i = z′_i − (U/D)_i ε_i           (C4)
+    A θ̈_free + Ȧ θ̇ = εᵀ D⁻¹ u + Σ_i z_iᵀ c_i − f_0·g + S·δ                                 (C5)
+    u ← u + ε f                                                                            (C6)
 
-    Λ⁻¹ = εᵀ D⁻¹ ε                                                                         (4)
-    A θ̈_free + Ȧ θ̇ = εᵀ D⁻¹ u + Σ_i z_iᵀ c_i − f_0·g + S·δ                                 (5)
-    u ← u + ε f                                                                            (6)
-
-They come from the tip by the adjoint of (5.17), with w_i the unit wrench on body i and U/D left by
-the articulated inertias: z′_i = w_i + Xᵀ z_{i+1},  ε_i = S_iᵀ z′_i,  z_i = z′_i − (U/D)_i ε_i.
-z_i is the wrench that body i hands on, f_0 the force that reaches the base, c_i the bias
-acceleration of joint i, g gravity.  δ are the terms without a column: centripetal and Coriolis ones
-of the ends, and −g of an end on the base (`ends.relative`).  Only (1) needs a sweep outwards.
-Lanes are eight columns here, not states.
+(C3) is (4.16) of Rodriguez and Kreutz (1988), (C4) the adjoint of their (5.17): the innovations ε
+come from the tip, with w_i the unit wrench on body i and U/D left by the articulated inertias.  z_i
+is the wrench that body i hands on, f_0 the force that reaches the base, c_i the bias acceleration
+of joint i, g gravity.  δ are the terms without a column: centripetal and Coriolis ones of the ends,
+and −g of an end on the base (`ends.relative`).  Only (C1) needs a sweep outwards.  Lanes are eight
+columns here, not states.
 
 Each end on a chain has one more column, a wrench in a general direction: how freely the body moves
 is the unit that tells a small Λ⁻¹ from a lost one.
@@ -36,7 +35,7 @@ from fixman.kernels.rigid import articulated_body as bodies
 from fixman.kernels.rigid import articulated_inertia as inertia
 from fixman.kernels.rigid import ends
 from fixman.kernels.rigid.articulated_body import DONE, NOT_USABLE, record, sizes
-from fixman.kernels.rigid.ends import Room, clear, cut, of_chain
+from fixman.kernels.rigid.ends import COLUMN, clear, cut, room_in
 from fixman.kernels.rigid.joints import ANGULAR, LINEAR, RATE_OF, RATES, SLIDES, TURNS
 
 # Why a state has no answer, besides those of `articulated_body`; a frame without one is
@@ -53,23 +52,23 @@ CERTAIN = 1e-9
 FORCE, MOMENT, NONE = (0.9, 1.1, -0.8), (1.2, -0.7, 1.0), (0.0, 0.0, 0.0)
 
 
-# --- ε of eight columns of Aᵀ, from the tip of a chain to its base --------------------------------
+# --- ε of eight columns of Aᵀ (C4), from the tip of a chain to its base ---------------------------
 
 
 @plain
-def put_wrenches(table, columns, first, end, room):
-    """Write the wrenches of eight columns on the body of an end: [n; f] about its origin."""
-    held, k, W = room.gap.size, end // 2, room.W
-    R, x, _, _, _ = ends.motion_of(room.motion, end)
-    arm = minus(constants(room.points, 3 * k), x)
+def put_wrenches(held, columns, first, last, end, seen, W):
+    """Write w, wrenches [n; f] about its origin, of eight columns on the body of an end."""
+    k, rows = end // 2, seen.gap.size
+    R, x, _, _, _ = ends.motion_of(seen.motion, end)
+    arm = minus(constants(seen.points, 3 * k), x)
     clear(W)
-    for j in range(min(LANES, columns.shape[0] - first)):
+    for j in range(min(LANES, last - first)):
         column, force, moment = columns[first + j, 0], NONE, NONE
-        if column == held + end:
-            force, moment = FORCE, scaled(table.ends[end, 12], MOMENT)
-        elif table.closures[k, 1] <= column < table.closures[k, 2]:
-            S = scaled(1.0 if end % 2 == 1 else -1.0, constants(room.S, 3 * column))
-            force, moment = (NONE, S) if table.turns[column] else (S, NONE)
+        if column == rows + end:
+            force, moment = FORCE, scaled(held.ends[end, 12], MOMENT)
+        elif held.spans[k, 1] <= column < held.spans[k, 2]:
+            S = scaled(1.0 if end % 2 == 1 else -1.0, constants(seen.S, 3 * column))
+            force, moment = (NONE, S) if held.turns[column] else (S, NONE)
         moment = plus(moment, fused_cross(arm, force))
         wrench = (*back(R, moment), *back(R, force))
         for d in range(6):
@@ -78,7 +77,7 @@ def put_wrenches(table, columns, first, end, room):
 
 @step
 def innovation(n, f, relative, work, at):
-    """ε of a rate that turns about z, what the body hands on, and the rate's part of (5)."""
+    """z and ε of a rate that turns about z (C4), and its u/D ε of (C5)."""
     ux, uy, vx, vy, vz, drive = load6(work, at, 0.0)
     ε = n[2]  # Sᵀ z′
     n = n[0] - ux * ε, n[1] - uy * ε, work[at + bodies.ROTOR] * ε  # z = z′ − (U/D) ε
@@ -126,44 +125,50 @@ def through_half(n, f, relative, kind, half, units, to, work, E):
 
 
 @plain
-def columns_inwards(table, own, on, columns, first, room, work, E):
-    """D^{−1/2} ε of eight columns into ``E``, a unit a rate, and what they tell of (5)."""
-    n_bodies, _, _, _ = sizes(own, own.size)
-    m, left = bodies.angles(n_bodies), on.size
+def columns_inwards(own, on, held, columns, first, last, seen, W, work, E):
+    """D^{−1/2} ε of eight columns into ``E``, a unit a rate (C4); f_0, and the sums of (C5)."""
+    n, _, _, _ = sizes(own, own.size)
+    m, left = bodies.angles(n), on.size
     zero = eight(0.0)
-    n, f, relative = (zero, zero, zero), (zero, zero, zero), zero
+    moment, f, relative = (zero, zero, zero), (zero, zero, zero), zero
     for i in range(columns[first, 1], -1, -1):
-        while left > 0 and table.bodies[on[left - 1]] >= i:
+        while left > 0 and held.bodies[on[left - 1]] >= i:
             left -= 1
-            put_wrenches(table, columns, first, on[left], room)
-            more = load6(room.W, 0, zero)
-            n, f = plus(n, more[:3]), plus(f, more[3:])
-        kind, _, to, row = record(own, n_bodies, i)
-        at, fixed = bodies.LINK * i, bodies.fixed_row(n_bodies, i)
+            put_wrenches(held, columns, first, last, on[left], seen, W)
+            w = load6(W, 0, zero)
+            moment, f = plus(moment, w[:3]), plus(f, w[3:])  # z′
+        kind, _, to, row = record(own, n, i)
+        at, fixed = bodies.LINK * i, bodies.fixed_row(n, i)
         if RATES[kind] == 1:
             units, pitch = row + bodies.WRENCH, own[at + bodies.PITCH]
             if TURNS[kind] == 0:
-                f, n, relative, ε = innovation(f, n, relative, work, units)
+                f, moment, relative, ε = innovation(f, moment, relative, work, units)
             else:
-                n, f = inertia.sheared_wrench(n, f, pitch)
-                n, f, relative, ε = innovation(n, f, relative, work, units)
-                n, f = inertia.sheared_wrench(n, f, -pitch)
+                moment, f = inertia.sheared_wrench(moment, f, pitch)
+                moment, f, relative, ε = innovation(moment, f, relative, work, units)
+                moment, f = inertia.sheared_wrench(moment, f, -pitch)
             store(E, to, ε * (1.0 / math.sqrt(work[units + bodies.PIVOT])))
-            relative = relative + bias_felt(n, f, work, row)  # z_iᵀ c_i (5)
-            n, f = screw_inwards(own, at, work[i], work[m + i], work[row + bodies.SHIFTED], n, f)
-            if bodies.on_user_axes(own, n_bodies, i):
+            relative = relative + bias_felt(moment, f, work, row)  # z_iᵀ c_i (C5)
+            moment, f = screw_inwards(
+                own, at, work[i], work[m + i], work[row + bodies.SHIFTED], moment, f
+            )
+            if bodies.on_user_axes(own, n, i):
                 R = matrix(own, fixed + bodies.AXES)
-                n, f = times(R, n), times(R, f)
+                moment, f = times(R, moment), times(R, f)
         else:
             units = row + bodies.SEVERAL
             if SLIDES[kind] > 0:
-                f, n, relative = through_half(f, n, relative, kind, LINEAR, units, to, work, E)
-            n, f, relative = through_half(n, f, relative, kind, ANGULAR, units, to, work, E)
-            n, f, relative = several_inwards(work, row, n, f, relative)
+                f, moment, relative = through_half(
+                    f, moment, relative, kind, LINEAR, units, to, work, E
+                )
+            moment, f, relative = through_half(
+                moment, f, relative, kind, ANGULAR, units, to, work, E
+            )
+            moment, f, relative = several_inwards(work, row, moment, f, relative)
     return f, relative
 
 
-# --- Λ⁻¹ (4), A θ̈_free + Ȧ θ̇ (5), f (2) and u (6) ------------------------------------------------
+# --- Λ⁻¹ (C3), A θ̈_free + Ȧ θ̇ (C5) ---------------------------------------------------------------
 
 
 @step
@@ -183,17 +188,17 @@ def products_of(E, other, rates, out):
 
 
 @plain
-def scatter(columns, first, other, room):
-    """Add products of columns to the lower half of Λ⁻¹; those of an end are its mobility."""
-    held = room.gap.size
-    for j in range(min(LANES, columns.shape[0] - first)):
+def scatter(columns, first, other, last, products, rows):
+    """Add products of columns to the lower half of Λ⁻¹ (C3); those of an end are its mobility."""
+    held = rows.f.size
+    for j in range(min(LANES, last - first)):
         r = columns[first + j, 0]
-        for k in range(min(LANES, columns.shape[0] - other)):
-            c, value = columns[other + k, 0], room.products[LANES * j + k]
+        for k in range(min(LANES, last - other)):
+            c, value = columns[other + k, 0], products[LANES * j + k]
             if r == c and r >= held:
-                room.mobility[r - held] = value
+                rows.mobility[r - held] = value
             elif r < held and c < held and (first != other or k <= j):
-                room.inverse[held * max(r, c) + min(r, c)] += value  # (4)
+                rows.inverse[held * r + c if r > c else held * c + r] += value
 
 
 @plain
@@ -209,55 +214,64 @@ def lock(own, work):
 
 
 @inlined
-def relative_response(table, tau, loads, locked, room):
-    """Λ⁻¹ and A θ̈_free + Ȧ θ̇ by the articulated bodies of all chains; DONE or why not."""
-    clear(room.inverse)
-    clear(room.mobility)  # 0 of ends on the base
-    for c in range(table.chains.shape[0]):
-        chain = table.chains[c]
-        own, work = of_chain(table, room, chain)
-        on = cut(table.on, chain, ends.END)
+def compliance(table, tau, loads, locked, room):
+    """Λ⁻¹ (C3) and A θ̈_free + Ȧ θ̇ (C5) by the articulated bodies of all chains; DONE, or why not.
+
+    With ``locked`` joints Λ⁻¹ is A Aᵀ.
+    """
+    held, chains, columns, rows, seen = (
+        table.held, table.chains, table.columns, room.rows, room.seen,
+    )  # fmt: skip
+    W, products = room.columns.W, room.columns.products
+    clear(rows.inverse)
+    clear(rows.mobility)  # 0 of ends on the base
+    for c in range(chains.shape[0]):
+        own = cut(table.screws, chains, c, ends.SCREW)
+        work = cut(room.work, chains, c, ends.UNIT)
         if locked:
             lock(own, work)
-        elif bodies.inwards(own, cut(tau, chain, ends.RATE), 0, work, 0.0) != DONE:
+        elif bodies.inwards(own, cut(tau, chains, c, ends.RATE), 0, work, 0.0) != DONE:
             return LOST
-        columns = table.columns[chain[ends.COLUMN] : chain[ends.COLUMN] + chain[ends.COLUMN + 1]]
-        n, _, _, _ = sizes(own, own.size)
-        E = cut(room.innovations, chain, ends.INNOVATION)
-        length = LANES * chain[ends.RATES_OF]
-        for first in range(0, columns.shape[0], LANES):
-            mine = part(E, first // LANES * length, length, 0.0)
-            f, relative = columns_inwards(table, own, on, columns, first, room, work, mine)
-            relative = relative + fused_dot(ends.rising(loads, 0.0), f)  # −f_0·g (5)
-            for k in range(min(LANES, columns.shape[0] - first)):
-                if columns[first + k, 0] < room.gap.size:
-                    room.open_acceleration[columns[first + k, 0]] += lane(relative, k)  # (5)
+        on = cut(table.on, chains, c, ends.END)
+        E = cut(room.columns.innovations, chains, c, ends.INNOVATION)
+        n, _, nv, _ = sizes(own, own.size)
+        begin, last = chains[c, COLUMN], chains[c, COLUMN] + chains[c, COLUMN + 1]
+        for first in range(begin, last, LANES):
+            mine = part(E, (first - begin) * nv, LANES * nv, 0.0)
+            f, relative = columns_inwards(own, on, held, columns, first, last, seen, W, work, mine)
+            relative = relative + fused_dot(ends.rising(loads, 0.0), f)  # −f_0·g
+            for k in range(min(LANES, last - first)):
+                if columns[first + k, 0] < seen.gap.size:
+                    seen.acceleration[columns[first + k, 0]] += lane(relative, k)  # (C5)
             _, _, rates, _ = record(own, n, columns[first, 1] + 1)
-            for other in range(0, first + 1, LANES):
-                theirs = part(E, other // LANES * length, length, 0.0)
-                products_of(mine, theirs, rates, room.products)
-                scatter(columns, first, other, room)
+            for other in range(begin, first + 1, LANES):
+                theirs = part(E, (other - begin) * nv, LANES * nv, 0.0)
+                products_of(mine, theirs, rates, products)
+                scatter(columns, first, other, last, products, rows)
     return DONE
 
 
-@plain
-def put_scales(table, room):
-    """Units of the rows, by how freely the ends move."""
-    for k in range(table.closures.shape[0]):
-        free = math.sqrt(room.mobility[2 * k] + room.mobility[2 * k + 1])
-        for row in range(table.closures[k, 1], table.closures[k, 2]):
-            scale = free / table.ends[2 * k, 12] if table.turns[row] else free
-            room.scale[row] = 1.0 / scale if scale > 0.0 else 1.0
+# --- f (C2) ---------------------------------------------------------------------------------------
 
 
 @plain
-def factor_scaled(room, certain):
-    """Invert Cholesky's factor of the scaled Λ⁻¹; whether eigenvalues ≥ 1/tr Λ > ``certain``."""
-    held, L = room.gap.size, room.factor
+def put_scales(held, rows):
+    """Units s of the rows, by how freely the ends move."""
+    for k in range(held.spans.shape[0]):
+        free = math.sqrt(rows.mobility[2 * k] + rows.mobility[2 * k + 1])
+        for row in range(held.spans[k, 1], held.spans[k, 2]):
+            scale = free / held.ends[2 * k, 12] if held.turns[row] else free
+            rows.scale[row] = 1.0 / scale if scale > 0.0 else 1.0
+
+
+@plain
+def factor_scaled(rows, certain):
+    """L⁻¹ of s Λ⁻¹ s = L Lᵀ; whether its eigenvalues, ≥ 1/tr (L⁻ᵀ L⁻¹), are above ``certain``."""
+    held, L = rows.f.size, rows.factor
     trace = 0.0
     for i in range(held):
         for j in range(i + 1):
-            total = room.inverse[held * i + j] * room.scale[i] * room.scale[j]
+            total = rows.inverse[held * i + j] * rows.scale[i] * rows.scale[j]
             for k in range(j):
                 total -= L[held * i + k] * L[held * j + k]
             if i == j:
@@ -278,78 +292,89 @@ def factor_scaled(room, certain):
 
 
 @plain
-def multipliers(room, x):
-    """f = −Λ x, (2)."""
-    held, L, f = room.gap.size, room.factor, room.f
+def multipliers(rows, x):
+    """f = −Λ x = −s L⁻ᵀ L⁻¹ s x, (C2)."""
+    L, f, scale = rows.factor, rows.f, rows.scale
+    held = f.size
     clear(f)
     for i in range(held):
         total = 0.0
         for j in range(i + 1):
-            total -= L[held * i + j] * room.scale[j] * x[j]
+            total -= L[held * i + j] * scale[j] * x[j]
         for j in range(i + 1):
             f[j] += L[held * i + j] * total
     for row in range(held):
-        f[row] *= room.scale[row]
+        f[row] *= scale[row]
 
 
 @plain
-def push_chain(table, chain, own, work, room):
-    """Add what the multipliers do to the innovations u/D of a chain, (6)."""
-    columns = table.columns[chain[ends.COLUMN] : chain[ends.COLUMN] + chain[ends.COLUMN + 1]]
-    E, f = cut(room.innovations, chain, ends.INNOVATION), room.eight
-    length = LANES * chain[ends.RATES_OF]
-    n, _, _, _ = sizes(own, own.size)
-    for first in range(0, columns.shape[0], LANES):
-        clear(f)
-        for k in range(min(LANES, columns.shape[0] - first)):
-            if columns[first + k, 0] < room.f.size:
-                f[k] = room.f[columns[first + k, 0]]
-        mine, pushes = part(E, first // LANES * length, length, 0.0), load(f, 0, eight(0.0))
-        for i in range(columns[first, 1] + 1):
-            kind, _, to, row = record(own, n, i)
-            units = bodies.first_units(kind, row)
-            for j in range(RATES[kind]):
-                push(mine, to + j, pushes, work, units + bodies.RATE * j)
+def closing_wrenches(held, f, S, out):
+    """Force and moment of each closure at b's point on b, in the axes of the base."""
+    clear(out)
+    for k in range(held.spans.shape[0]):
+        for row in range(held.spans[k, 1], held.spans[k, 2]):
+            at = 6 * k + 3 * held.turns[row]
+            for j in range(3):
+                out[at + j] += f[row] * S[3 * row + j]
+
+
+# --- u (C6) and θ̈ (C1) ----------------------------------------------------------------------------
 
 
 @step
 def push(E, i, f, work, at):
+    """u/D += ε f/D (C6) of a rate and eight columns."""
     pushed = load(E, i, f) * f
     y = [lane(pushed, k) for k in range(LANES)]
     total = ((y[0] + y[1]) + (y[2] + y[3])) + ((y[4] + y[5]) + (y[6] + y[7]))
-    work[at + bodies.DRIVE] = work[at + bodies.DRIVE] + total / root(
-        work[at + bodies.PIVOT]
-    )  # (6): u/D += ε f/D
+    work[at + bodies.DRIVE] = work[at + bodies.DRIVE] + total / root(work[at + bodies.PIVOT])
+
+
+@step
+def loads_of(loads, chains, c, many):
+    """Gravity, and with ``many`` loads not zero the wrenches on the bodies of a chain."""
+    return part(loads, many * chains[c, ends.LOAD], 3 + many * (chains[c, ends.LOADS] - 3), 0.0)
 
 
 @plain
-def closing_wrenches(table, room, out):
-    """Force and moment of each closure at b's point on b, in the axes of the base."""
-    clear(out)
-    for k in range(table.closures.shape[0]):
-        for row in range(table.closures[k, 1], table.closures[k, 2]):
-            at = 6 * k + 3 * table.turns[row]
-            for j in range(3):
-                out[at + j] += room.f[row] * room.S[3 * row + j]
+def closed_rates(table, moving, loads, room, out):
+    """θ̈_free + ℳ⁻¹ Aᵀ f (C1); whether all are finite."""
+    good, many, zero = True, 1 if loads.size > 3 else 0, eight(0.0)
+    chains, columns, f, pushes = table.chains, table.columns, room.rows.f, room.columns.f
+    for c in range(chains.shape[0]):
+        own = cut(table.screws, chains, c, ends.SCREW)
+        work = cut(room.work, chains, c, ends.UNIT)
+        E = cut(room.columns.innovations, chains, c, ends.INNOVATION)
+        n, _, nv, _ = sizes(own, own.size)
+        begin, last = chains[c, COLUMN], chains[c, COLUMN] + chains[c, COLUMN + 1]
+        for first in range(begin, last, LANES):
+            clear(pushes)
+            for k in range(min(LANES, last - first)):
+                if columns[first + k, 0] < f.size:
+                    pushes[k] = f[columns[first + k, 0]]
+            mine, pushed = part(E, (first - begin) * nv, LANES * nv, 0.0), load(pushes, 0, zero)
+            for i in range(columns[first, 1] + 1):
+                kind, _, to, row = record(own, n, i)
+                units = bodies.first_units(kind, row)
+                for j in range(RATES[kind]):
+                    push(mine, to + j, pushed, work, units + bodies.RATE * j)  # (C6)
+        v, to = cut(moving, chains, c, ends.RATE), cut(out, chains, c, ends.RATE)
+        felt = loads_of(loads, chains, c, many)
+        good = bodies.accelerations(own, v, felt, 0, work, to, 0.0) and good
+    return good
 
 
 # --- driver ---------------------------------------------------------------------------------------
 
 
 @plain
-def largest(table, x, shorter):
+def largest(turns, x, shorter):
     """Largest of numbers, one a row, displacements in sizes of the linkage; NaN if one is."""
     found = 0.0
     for row in range(x.size):
-        size = abs(x[row]) * (1.0 if table.turns[row] else shorter)
+        size = abs(x[row]) * (1.0 if turns[row] else shorter)
         found = (size if size > found else found) + 0.0 * size
     return found
-
-
-@step
-def loads_of(loads, chain, many):
-    """Gravity, and with ``many`` loads not zero the wrenches on the bodies of a chain."""
-    return part(loads, many * chain[ends.LOAD], 3 + many * (chain[ends.LOAD + 1] - 3), 0.0)
 
 
 @inlined
@@ -360,45 +385,36 @@ def compare(table, state, moving, shorter, room):
     """
     q, qd, _, loads = state
     fastest, many = 0.0, 1 if loads.size > 3 else 0
-    ends.put_base(table, loads, room.motion)
-    for c in range(table.chains.shape[0]):
-        chain = table.chains[c]
-        own, work = of_chain(table, room, chain)
-        x, v = cut(q, chain, ends.COORDINATE), cut(moving, chain, ends.RATE)
-        if not bodies.outwards(own, x, v, loads_of(loads, chain, many), 0, work, 0.0):
+    held, chains, motion = table.held, table.chains, room.seen.motion
+    ends.put_base(held.bodies, loads, motion)
+    for c in range(chains.shape[0]):
+        own = cut(table.screws, chains, c, ends.SCREW)
+        work = cut(room.work, chains, c, ends.UNIT)
+        x, v = cut(q, chains, c, ends.COORDINATE), cut(moving, chains, c, ends.RATE)
+        if not bodies.outwards(own, x, v, loads_of(loads, chains, c, many), 0, work, 0.0):
             return -1.0
-        v = cut(qd, chain, ends.RATE)
-        fastest = max(fastest, ends.put_motion(table, chain, own, v, shorter, work, room.motion))
-    ends.compare_ends(table, room)
+        on, v = cut(table.on, chains, c, ends.END), cut(qd, chains, c, ends.RATE)
+        speed = ends.put_motion(own, on, held.bodies, v, shorter, work, motion)
+        fastest = speed if speed > fastest else fastest
+    ends.compare_ends(held, room.seen)
     return fastest
 
 
 @plain
-def closed_rates(table, moving, loads, room, out):
-    """θ̈_free + ℳ⁻¹ Aᵀ f, (1); whether all are finite."""
-    good, many = True, 1 if loads.size > 3 else 0
-    for c in range(table.chains.shape[0]):
-        chain = table.chains[c]
-        own, work = of_chain(table, room, chain)
-        push_chain(table, chain, own, work, room)
-        v, to = cut(moving, chain, ends.RATE), cut(out, chain, ends.RATE)
-        good = bodies.accelerations(own, v, loads_of(loads, chain, many), 0, work, to, 0.0) and good
-    return good
-
-
-@plain
-def log_pivots(table, room):
-    """ln det ℳ of all chains."""
-    total = 0.0
-    for c in range(table.chains.shape[0]):
-        own, work = of_chain(table, room, table.chains[c])
+def put_determinants(chains, screws, all_work, rows, out):
+    """ln det Λ⁻¹ and ln det ℳ."""
+    held = rows.f.size
+    out[0] = out[1] = 0.0
+    for row in range(held):
+        out[0] -= 2.0 * math.log(rows.factor[(held + 1) * row] * rows.scale[row])
+    for c in range(chains.shape[0]):
+        own, work = cut(screws, chains, c, ends.SCREW), cut(all_work, chains, c, ends.UNIT)
         n, _, _, _ = sizes(own, own.size)
         for i in range(n):
             kind, _, _, row = record(own, n, i)
             units = bodies.first_units(kind, row)
             for j in range(RATES[kind]):
-                total += math.log(work[units + bodies.RATE * j + bodies.PIVOT])
-    return total
+                out[1] += math.log(work[units + bodies.RATE * j + bodies.PIVOT])
 
 
 @inlined
@@ -406,56 +422,53 @@ def answer(table, state, limits, task, room, qdd, out):
     """One state of `states`; DONE or why not."""
     shorter, limit, certain = limits
     _, qd, tau, loads = state
-    held = room.gap.size
+    seen, rows, turns = room.seen, room.rows, table.held.turns
+    held, good = seen.gap.size, True
     moving = qd if task == MOTION else tau  # no rates, where those given are of gaps alone
-    fastest = compare(table, state, moving, shorter, room)
+    fastest = compare(table, state, moving, shorter, room)  # gaps and A θ̇
     if fastest < 0.0:
         return NOT_USABLE
     if task == GAPS:
         for row in range(held):
-            out[row], out[held + row] = room.gap[row], room.rate[row]
+            out[row], out[held + row] = seen.gap[row], seen.rate[row]
         return DONE
-    if task == MOTION and not largest(table, room.gap, shorter) <= limit:
+    if task == MOTION and not largest(turns, seen.gap, shorter) <= limit:
         return OPEN
-    code = relative_response(table, tau, loads, task == DETERMINANT_OF_ROWS, room)  # (4) and (5)
-    if code != DONE:
-        return code
+    if compliance(table, tau, loads, task == DETERMINANT_OF_ROWS, room) != DONE:  # (C3), (C5)
+        return LOST
     if task == MOTION:
-        gain = math.sqrt(largest(table, room.open_acceleration, shorter))
+        gain = math.sqrt(largest(turns, seen.acceleration, shorter))
         if not gain < math.inf:
             return NOT_USABLE
-        if not largest(table, room.rate, shorter) <= limit * (fastest + gain):
+        if not largest(turns, seen.rate, shorter) <= limit * (fastest + gain):
             return OPENING
-    put_scales(table, room)
+    put_scales(table.held, rows)
     if task == COMPLIANCE:
         for i in range(held):
-            out[held * held + i] = room.scale[i]
+            out[held * held + i] = rows.scale[i]
             for j in range(i + 1):
-                out[held * i + j] = out[held * j + i] = room.inverse[held * i + j]
+                out[held * i + j] = out[held * j + i] = rows.inverse[held * i + j]
         return DONE
-    if not factor_scaled(room, 0.0 if task == DETERMINANT_OF_ROWS else certain):
+    if not factor_scaled(rows, 0.0 if task == DETERMINANT_OF_ROWS else certain):
         return DEPENDENT
     if task >= DETERMINANT:
-        out[0], out[1] = 0.0, log_pivots(table, room)
-        for row in range(held):
-            out[0] -= 2.0 * math.log(room.factor[(held + 1) * row] * room.scale[row])
+        put_determinants(table.chains, table.screws, room.work, rows, out)
         return DONE
-    if task == PULLS:
-        nv, good = qdd.size, True
-        for pushed in range(held):
-            for row in range(held):
-                room.gap[row] = 1.0 if row == pushed else 0.0
-            multipliers(room, room.gap)
-            to = part(out, pushed * nv, nv, 0.0)
-            good = closed_rates(table, moving, loads, room, to) and good
-        return DONE if good else NOT_USABLE
-    # (2)
-    multipliers(
-        room,
-        room.open_acceleration if task == MOTION else room.gap if task == CLOSE_GAP else room.rate,
-    )
-    closing_wrenches(table, room, out)
-    good = closed_rates(table, moving, loads, room, qdd)  # (6) and (1)
+    opening = seen.gap
+    if task == MOTION:
+        opening = seen.acceleration
+    elif task == CLOSE_RATE:
+        opening = seen.rate
+    for pulled in range(held if task == PULLS else 1):
+        to = qdd
+        if task == PULLS:
+            to = part(out, pulled * qdd.size, qdd.size, 0.0)
+            clear(opening)
+            opening[pulled] = 1.0
+        multipliers(rows, opening)  # (C2)
+        good = closed_rates(table, moving, loads, room, to) and good  # (C6) and (C1)
+    if task != PULLS:
+        closing_wrenches(table.held, rows.f, seen.S, out)
     for k in range(out.size):
         good = good and math.isfinite(out[k])
     return DONE if good else NOT_USABLE
@@ -478,12 +491,13 @@ def states(table, q, qd, tau, loads, limits, task, memory, qdd, out):
         DETERMINANT_OF_ROWS      ln det A Aᵀ and 0
     """
     frames, nv = qdd.shape
-    nq, every = q.size // max(frames, 1), loads.size // max(frames, 1) if loads.size > 3 else 0
-    room = Room(*ends.shelves(memory, table.starts))
+    nq, every = q.size // frames, loads.size // frames if loads.size > 3 else 0
+    room = room_in(memory, table.starts)
     for frame in range(frames):
         state = (
             part(q, frame * nq, nq, 0.0), part(qd, frame * nv, nv, 0.0),
-            part(tau, frame * nv, nv, 0.0), part(loads, frame * every, max(every, 3), 0.0),
+            part(tau, frame * nv, nv, 0.0),
+            part(loads, frame * every, every if every else 3, 0.0),
         )  # fmt: skip
         why = answer(table, state, limits, task, room, qdd[frame], out[frame])
         if why != DONE:

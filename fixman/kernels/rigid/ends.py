@@ -30,6 +30,16 @@ NO_TURNS, ALL_TURNS = -1, -2
 NONE = (0.0, 0.0, 0.0)
 
 
+class Held(NamedTuple):
+    """Constants of the closures, two ends each: first that on a, then that on b."""
+
+    bodies: Any  # (ends,) integers: body of each end in its chain, or −1
+    ends: Any  # (ends, 13): axes, point, and a length that compares forces with moments
+    spans: Any  # (closures, 3) integers: turns held, as `turned_by` wants them; first and last row
+    rows: Any  # (held, 3): direction in the axes of a
+    turns: Any  # (held,) integers: whether it is one of turns
+
+
 class Tables(NamedTuple):
     """Constants of a linkage."""
 
@@ -38,11 +48,7 @@ class Tables(NamedTuple):
     columns: Any  # (columns, 2) integers of each chain, see `closed`, that reach furthest first:
     # the number of a row, or ``held`` + that of an end; and the last body it is felt by
     on: Any  # integers: the ends on each chain, from the base outwards
-    bodies: Any  # (ends,) integers: body of each end in its chain, or −1; two ends a closure
-    ends: Any  # (ends, 13): axes, point, and a length that compares forces with moments
-    closures: Any  # (closures, 3) integers: turns held, as `turned_by` wants them; its rows
-    rows: Any  # (held, 3): direction in the axes of a
-    turns: Any  # (held,) integers: whether it is one of turns
+    held: Any  # `Held`
     starts: Any  # where each part of the memory begins, see `Room`
 
 
@@ -51,46 +57,59 @@ class Tables(NamedTuple):
     COORDINATE, COORDINATES, RATE, RATES_OF, SCREW, SCREWS, COLUMN, COLUMNS, END, ENDS,
     UNIT, UNITS, INNOVATION, INNOVATIONS, LOAD, LOADS, RECORD,
 ) = range(17)  # fmt: skip
-MOTION = 21  # numbers of an end in `Room.motion`: R, x, ω and v of its body, and `rising`
+MOTION = 21  # numbers of an end in `Seen.motion`: R, x, ω and v of its body, and `rising`
+
+
+class Columns(NamedTuple):
+    """Memory for eight columns of Aᵀ at a time."""
+
+    innovations: Any  # D^{−1/2} ε, (rates, 8) of each eight columns of a chain
+    W: Any  # (6, 8) wrenches
+    products: Any  # (8, 8)
+    f: Any  # (8,)
+
+
+class Seen(NamedTuple):
+    """Memory for the ends in the base, and for how they move."""
+
+    motion: Any  # MOTION of each end
+    points: Any  # 3 of each closure: b's
+    S: Any  # 3 of each row: its direction
+    gap: Any  # (held,)
+    rate: Any  # (held,) A θ̇
+    acceleration: Any  # (held,) A θ̈_free + Ȧ θ̇
+
+
+class Rows(NamedTuple):
+    """Memory for Λ⁻¹ and the multipliers."""
+
+    f: Any  # (held,)
+    scale: Any  # (held,) s, units in which all rows move alike
+    inverse: Any  # Λ⁻¹ by rows, of which the lower half is looked at
+    factor: Any  # L⁻¹, lower half, of s Λ⁻¹ s = L Lᵀ: Λ = s L⁻ᵀ L⁻¹ s
+    mobility: Any  # (ends,) εᵀ D⁻¹ ε of a wrench in a general direction on the body of an end
 
 
 class Room(NamedTuple):
     """Memory for one state."""
 
     work: Any  # of the articulated bodies
-    innovations: Any  # (rates, 8) of each eight columns of a chain
-    W: Any  # (6, 8) wrenches
-    products: Any  # (8, 8)
-    eight: Any  # (8,)
-    motion: Any  # MOTION of each end
-    points: Any  # 3 of each closure: b's in the base
-    S: Any  # 3 of each row: its direction in the base
-    gap: Any  # (held,)
-    rate: Any  # (held,) A θ̇
-    open_acceleration: Any  # (held,) A θ̈_free + Ȧ θ̇
-    f: Any  # (held,)
-    scale: Any  # (held,)
-    inverse: Any  # Λ⁻¹ by rows, of which the lower half is looked at
-    factor: Any  # L⁻¹, lower half, of s Λ⁻¹ s = L Lᵀ with s = diag(scale): Λ = s L⁻ᵀ L⁻¹ s
-    mobility: Any  # (ends,) εᵀ D⁻¹ ε of a wrench in a general direction on the body of an end
+    columns: Columns
+    seen: Seen
+    rows: Rows
 
 
 @step
-def cut(x, chain, at):
-    """Numbers of a chain, from where its record says."""
-    return part(x, chain[at], chain[at + 1], 0.0)
+def room_in(memory, starts):
+    """Parts of the memory, in the order in which `Room` names them."""
+    x = [part(memory, starts[k], starts[k + 1] - starts[k], 0.0) for k in range(16)]
+    return Room(x[0], Columns(*x[1:5]), Seen(*x[5:11]), Rows(*x[11:]))
 
 
 @step
-def shelves(memory, starts):
-    """Parts of the memory, in the order of `Room`."""
-    return tuple(part(memory, starts[k], starts[k + 1] - starts[k], 0.0) for k in range(16))
-
-
-@step
-def of_chain(table, room, chain):
-    """Articulated body's table of a chain, and its work memory."""
-    return cut(table.screws, chain, SCREW), cut(room.work, chain, UNIT)
+def cut(x, chains, c, at):
+    """Numbers of chain c, from where its record says."""
+    return part(x, chains[c, at], chains[c, at + 1], 0.0)
 
 
 @plain
@@ -113,14 +132,14 @@ def screw_outwards(table, at, c, s, d, R, way):
 
 
 @plain
-def put_motion(table, chain, own, rates, shorter, work, motion):
-    """Motion of the bodies that closures hold, up to the last one, from what `outwards` left.
+def put_motion(own, on, held, rates, shorter, work, motion):
+    """Motion of the bodies ``held`` by the ends ``on`` a chain, from what `outwards` left.
 
     Returns the largest speed on the way, in radians and, times ``shorter``, lengths a unit of time.
     """
     n, _, _, _ = sizes(own, own.size)
     fastest = 0.0
-    m, on, seen = bodies.angles(n), cut(table.on, chain, END), 0
+    m, seen = bodies.angles(n), 0
     R, x, ω, v = UNTURNED, NONE, NONE, NONE
     for i in range(n):
         if seen == on.size:
@@ -140,8 +159,10 @@ def put_motion(table, chain, own, rates, shorter, work, motion):
         x, v = plus(x, way), plus(plus(v, fused_cross(ω, way)), times(R, slide))
         ω = plus(ω, times(R, turn))
         for k in range(3):
-            fastest = max(fastest, abs(ω[k]), abs(v[k]) * shorter)
-        while seen < on.size and table.bodies[on[seen]] == i:
+            turning, moving = abs(ω[k]), abs(v[k]) * shorter
+            fastest = turning if turning > fastest else fastest
+            fastest = moving if moving > fastest else fastest
+        while seen < on.size and held[on[seen]] == i:
             store_all(motion, MOTION * on[seen], (*R, *x, *ω, *v, 0.0, 0.0, 0.0))
             seen += 1
     return fastest
@@ -154,10 +175,10 @@ def rising(loads, like):
 
 
 @plain
-def put_base(table, loads, motion):
+def put_base(held, loads, motion):
     """Ends on the base, which rises where the bodies have no weight."""
-    for end in range(table.bodies.size):
-        if table.bodies[end] < 0:
+    for end in range(held.size):
+        if held[end] < 0:
             placed = (*UNTURNED, *NONE, *NONE, *NONE, *rising(loads, 0.0))
             store_all(motion, MOTION * end, placed)
 
@@ -200,23 +221,28 @@ def relative(motion, a, b, p):
 
 
 @plain
-def compare_ends(table, room):
+def compare_ends(held, seen):
     """Direction, gap, A θ̇, and Ȧ θ̇ but for what columns tell, of every row."""
-    motion = room.motion
-    for k in range(table.closures.shape[0]):
+    motion = seen.motion
+    for k in range(held.spans.shape[0]):
         a, b = 2 * k, 2 * k + 1
-        Q, x_a = end_frame(motion, table.ends, a)
-        axes, x_b = end_frame(motion, table.ends, b)
-        store_all(room.points, 3 * k, x_b)
-        r, turned = back(Q, minus(x_b, x_a)), turned_by(table.closures[k, 0], Q, axes)
+        Q, x_a = end_frame(motion, held.ends, a)
+        axes, x_b = end_frame(motion, held.ends, b)
+        store_all(seen.points, 3 * k, x_b)
+        r, turned = back(Q, minus(x_b, x_a)), turned_by(held.spans[k, 0], Q, axes)
         v, ω, dv, dω = relative(motion, a, b, x_b)
-        for row in range(table.closures[k, 1], table.closures[k, 2]):
-            e = entries(table.rows, row, 0)
+        for row in range(held.spans[k, 1], held.spans[k, 2]):
+            e = entries(held.rows, row, 0)
             S = times(Q, e)
-            store_all(room.S, 3 * row, S)
-            gap, rate, change = (turned, ω, dω) if table.turns[row] else (r, v, dv)
-            room.gap[row], room.rate[row] = fused_dot(e, gap), fused_dot(S, rate)
-            room.open_acceleration[row] = fused_dot(S, change)
+            store_all(seen.S, 3 * row, S)
+            gap, rate, change = (turned, ω, dω) if held.turns[row] else (r, v, dv)
+            seen.gap[row], seen.rate[row] = fused_dot(e, gap), fused_dot(S, rate)
+            seen.acceleration[row] = fused_dot(S, change)
+
+
+@plain
+def unit(k):
+    return (1.0 if k == 0 else 0.0, 1.0 if k == 1 else 0.0, 1.0 if k == 2 else 0.0)
 
 
 @plain
@@ -240,22 +266,17 @@ def turned_by(turns, Q, R):
         # ½ (T + Tᵀ) − cos 1 = (1 − cos) n nᵀ, of which this is the largest column.
         k = 1 if T[4] > T[0] else 0
         k = 2 if T[8] > T[4 * k] else k
-        column = (
-            0.5 * (T[k] + T[3 * k]) - (cosine if k == 0 else 0.0),
-            0.5 * (T[3 + k] + T[3 * k + 1]) - (cosine if k == 1 else 0.0),
-            0.5 * (T[6 + k] + T[3 * k + 2]) - (cosine if k == 2 else 0.0),
+        whole = (
+            0.5 * (T[k] + T[3 * k]),
+            0.5 * (T[3 + k] + T[3 * k + 1]),
+            0.5 * (T[6 + k] + T[3 * k + 2]),
         )
+        column = minus(whole, scaled(cosine, unit(k)))
         size = math.sqrt(fused_dot(column, column))
         return scaled(angle / (-size if fused_dot(column, normal) < 0.0 else size), column)
-    now = back(Q, (R[turns], R[3 + turns], R[6 + turns]))
-    e = (1.0 if turns == 0 else 0.0, 1.0 if turns == 1 else 0.0, 1.0 if turns == 2 else 0.0)
+    now, e = back(Q, (R[turns], R[3 + turns], R[6 + turns])), unit(turns)
     normal = fused_cross(e, now)
     sine = math.sqrt(fused_dot(normal, normal))
     angle = math.atan2(sine, fused_dot(e, now))
-    if sine > 0.0:
-        return scaled(angle / sine, normal)
     # After half a turn the normal is undetermined: any will do.
-    other = (turns + 2) % 3
-    return (
-        angle if other == 0 else 0.0, angle if other == 1 else 0.0, angle if other == 2 else 0.0,
-    )  # fmt: skip
+    return scaled(angle / sine, normal) if sine > 0.0 else scaled(angle, unit((turns + 2) % 3))

@@ -18,7 +18,7 @@ import math
 
 import numpy as np
 
-from fixman.kernels import jit
+from fixman.kernels import jit, plain
 from fixman.kernels.algebra import triples as mat
 from fixman.kernels.algebra.triples import constants, entries, put_entries, times
 from fixman.kernels.algebra.vectors import fused_cross, plus
@@ -28,7 +28,7 @@ from fixman.kernels.rigid.links import PITCH, inwards, nine, outwards, transform
 from fixman.kernels.rigid.spatial_operators import filter_sweep, room_for, smoother_sweep
 
 
-@jit
+@plain
 def factored(q, kinds, links, room):
     """P, D and G of one configuration; −1, the body whose pivot is lost, or n."""
     if not transforms(q, kinds, links, room.X):
@@ -59,7 +59,7 @@ def factor_frames(kinds, links, q, U, D):
     return -1
 
 
-@jit
+@plain
 def upper(kinds, links, room, U):
     """α_ik = p_iᵀ B_kiᵀ ψ̂_k (eq. 31) into ``U (nv, nv)``.
 
@@ -114,7 +114,7 @@ def put_twist(Y, r, c, a, b):
         Y[r + 3 + k, c] = b[k]
 
 
-@jit
+@plain
 def seen_from(X, i, Y, columns):
     """Overwrite Y by X_i Y X_iᵀ; columns beyond six by X_i times them."""
     for c in range(columns):
@@ -125,7 +125,7 @@ def seen_from(X, i, Y, columns):
         put_entries(Y, r, 0, (*ω, *v))
 
 
-@jit
+@plain
 def move_freely(kind, pitch, at, G, D, Y, columns):
     """Overwrite Y by (1 − G H)ᵀ Y (1 − G H) + Hᵀ D⁻¹ H, rate by rate; further columns as above."""
     for j in range(RATES[kind] - 1, -1, -1):
@@ -145,7 +145,7 @@ def move_freely(kind, pitch, at, G, D, Y, columns):
                 Y[r, c] += (twist[r] / D[k] - x) * twist[c]
 
 
-@jit
+@plain
 def put_blocks(b, Z, C):
     """Blocks of the b-th body with itself and with those before; the product is 1 again."""
     for r in range(6):
@@ -161,7 +161,7 @@ def put_blocks(b, Z, C):
             Z[r, 6 + c] = 1.0 if r == c else 0.0
 
 
-@jit
+@plain
 def at_points(marks, C):
     """Overwrite columns of ``C``, twists [ω; v] of bodies, by [v; ω] at their points, in the base.
 

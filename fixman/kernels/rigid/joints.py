@@ -192,7 +192,7 @@ def unit_vector(w):
     return size, scaled(1.0 / size, w) if size > 0.0 else (0.0, 0.0, 0.0)
 
 
-@jit
+@step
 def quaternion(q, at):
     return constants(q, at), q[at + 3]
 

@@ -31,11 +31,6 @@ def deviation(s, u, v):
     return tuple(s * ((d if i == j else 0.0) - u[i] * v[j]) for i in range(3) for j in range(3))
 
 
-@step
-def inertia_tuple(links, i):
-    return tuple(links[i, k] for k in (16, 17, 18, 20, 21, 24))
-
-
 @exact_step
 def put_frame(links, i, E, x, X):
     """Frame of a body in the one before, given that in its joint's."""

@@ -1,20 +1,23 @@
 """Motion in time of a serial chain: steps of the variational midpoint rule, and of Euler's.
 
-With p = ∂L/∂q̇, f = ∂L/∂q + forces and L_d = dt L(q_m, v_m), p_0 = −D₁L_d and p_1 = D₂L_d are
+Equations are those of docs/theory.md, section 12.  With p = ∂L/∂q̇, f = ∂L/∂q + forces and the
+discrete Lagrangian L_d = dt L(q_m, v_m), p_0 = −D₁L_d and p_1 = D₂L_d are
 
-    q_m = q_0 ⊕ (dt/2) v_m                                                                (1)
-    ℳ(q_m) v_m = p_m = p_0 + (dt/2) f_m,                      p_0 = ℳ(q_0) v_0            (2)
-    q_1 = q_m ⊕ (dt/2) v_m                                                                (3)
-    ℳ(q_1) v_1 = p_1 = p_m + (dt/2) f_m                                                   (4)
+    q_m = q_0 ⊕ (dt/2) v_m                                                               (M1)
+    ℳ(q_m) v_m = p_m = p_0 + (dt/2) f_m,                      p_0 = ℳ(q_0) v_0           (M2)
+    q_1 = q_m ⊕ (dt/2) v_m                                                               (M3)
+    ℳ(q_1) v_1 = p_1 = p_m + (dt/2) f_m                                                  (M4)
 
-Of joints that turn about all axes, with X = dt ω and B(X) = (1 − e^{−X×})/X×, (2) and (4) are
+Of joints that turn about all axes, with X = dt ω and B(X) = (1 − e^{−X×})/X×, (M2) and (M4) are
 
-    p_m = B(−X)ᵀ p_0 + (dt/2) B(−X/2)ᵀ f_m                                              (2′)
-    p_1 = B(X)⁻ᵀ (p_m + (dt/2) B(X/2)ᵀ f_m)                                             (4′)
+    p_m = B(−X)ᵀ p_0 + (dt/2) B(−X/2)ᵀ f_m                                              (M2′)
+    p_1 = B(X)⁻ᵀ (p_m + (dt/2) B(X/2)ᵀ f_m)                                             (M4′)
 
 and of their slides p_m = e^{−(X/2)×} p_0 + (dt/2) f_m, p_1 = e^{−(X/2)×} (p_m + (dt/2) f_m), as ⊕
-moves origins along the axes of the middle.  `solve_middle` solves (1) and (2) for v_m, a last
-`sweep` is (3) and (4).
+moves origins along the axes of the middle.
+
+A step is `begin`, which finds p_0; some rounds of `sweep`, which solve (M1) and (M2) for v_m by
+Newton's method (`solve_middle`); and `finish`, which is (M3) and (M4).
 
 ``force`` is joint forces (nv,) and loads: gravity (3,), after which wrenches (6 n) may follow.
 
@@ -38,25 +41,27 @@ from fixman.kernels.algebra.vectors import fused_cross, plus, scaled
 from fixman.kernels.compiler.steps import step
 from fixman.kernels.rigid import articulated_body as bodies
 from fixman.kernels.rigid import joints as joint
-from fixman.kernels.rigid.articulated_body import DONE, NOT_USABLE
+from fixman.kernels.rigid import tangent
+from fixman.kernels.rigid.articulated_body import DONE, EPS, NOT_USABLE
 from fixman.kernels.rigid.joints import FLAT, RATES, ZERO, sliding, turning
 from fixman.kernels.rigid.kinematics import follow
 from fixman.kernels.rigid.links import PITCH, nine, outwards, transforms
 from fixman.kernels.rigid.newton_euler import taken_back
-from fixman.kernels.rigid.tangent import END as AT_END
-from fixman.kernels.rigid.tangent import START as AT_START
-from fixman.kernels.rigid.tangent import body_inertias, factor, place_axes, solve, times_b
+from fixman.kernels.rigid.tangent import AT_END, AT_START, body_inertias, factor, place_axes, solve
 
 NOT_SETTLED, TOO_FAST = -4, -5
 SETTLED, ASTRAY, BACK = -6, -7, -8  # verdicts on a round: settled; diverged; to be undone
 ROUNDS = 30
 PIECES = 64  # most pieces of a step's length by which it is continued
-BEGIN, ROUND, NEWTON, END = 0, 1, 2, 3  # sweeps of a step
+BEGIN, ROUND, NEWTON, END = 0, 1, 2, 3  # parts of a step, see `swept`
 SLOW = 0.1  # share of an error that a round leaves, from where the tangent is computed again
 WAIT = 4.0  # rounds without progress that show rounding, of rates to LOOSE at most
 LOOSE = 1e-7
 FASTEST = math.pi  # that a joint may turn in a step
-EPS = 2.0**-52
+# Elements of `Room.progress`, infinite before the first round: how far the round before moved
+# rates, the least that one did, rounds since then, the round before the last, and rounding besides
+# that of momenta.
+LAST, LEAST, SINCE, OLDER, ROUNDING, REMEMBERED = 0, 1, 2, 3, 4, 5
 
 
 class Chain(NamedTuple):
@@ -67,6 +72,32 @@ class Chain(NamedTuple):
     armature: Any  # (nv,)
     turning: Any  # (nv,) 1 for rates of turns and 0 for others
     springs: Any  # damping (nv,), stiffness (nv,) and coordinates at rest (nq,)
+
+
+class Sweeps(NamedTuple):
+    """Memory for `momenta`."""
+
+    X: Any  # (n, 12), as `links.transforms` has them
+    V: Any  # (n, 6): [v; ω] of a body but for its own joint's, V⁻
+    P: Any  # (n, 6): momentum of a body and all beyond, [p; n]
+    W: Any  # (n, 6): weight and wrench of a body and all beyond
+    p: Any  # (nv,) ∂L/∂q̇
+    f: Any  # (nv,) ∂L/∂q, and then all forces
+
+
+class Room(NamedTuple):
+    """Memory for the steps of a chain, which keeps nothing from one to the next."""
+
+    sweeps: Sweeps
+    change: Any  # (nv,) of v_m, by the last round
+    axes: Any  # (n, WIDTH), `tangent`'s, as the next two
+    rows: Any  # (nv, RATE)
+    K: Any  # (36,)
+    q_1: Any  # (nq,)
+    p_0: Any  # (nv,)
+    q_m: Any  # (nq,)
+    v_m: Any  # (nv,)
+    progress: Any  # (REMEMBERED,)
 
 
 # --- momenta and forces ---------------------------------------------------------------------------
@@ -106,15 +137,14 @@ def spin_rotors(kind, armature, v, at, f):
 
 
 @plain
-def momenta(chain, q, v, loads, room, out):
+def momenta(chain, q, v, loads, sweeps):
     """p = ∂L/∂q̇ and f = ∂L/∂q, with what wrenches add, of a chain without springs, in two sweeps.
 
     With P_i the momentum of body i and those after it, and V⁻_i the twist of body i but for its own
-    joint's, p = S_iᵀ P_i and ∂T/∂q_i = P_i · (V⁻_i × S_i).
+    joint's, p = S_iᵀ P_i and ∂T/∂q_i = P_i · (V⁻_i × S_i).  False where q cannot be used.
     """
     kinds, links, armature, _, _ = chain
-    X, carried, P, W = room
-    p, f = out
+    X, V, P, W, p, f = sweeps
     if not transforms(q, kinds, links, X):
         return False
     w = u = ZERO
@@ -123,8 +153,7 @@ def momenta(chain, q, v, loads, room, out):
     for i in range(kinds.size):
         w, u = outwards(X, i, w, u)
         g = back(nine(X, i, 0), g)
-        put_entries(carried, i, 0, u)
-        put_entries(carried, i, 3, w)
+        put_entries(V, i, 0, (*u, *w))
         turn, slide = joint.joint_twist(kinds[i], links[i, PITCH], v, at)
         w, u = plus(w, turn), plus(u, slide)
         put_entries(P, i, 0, momentum(links, i, w, u))
@@ -137,7 +166,7 @@ def momenta(chain, q, v, loads, room, out):
         kind, pitch = kinds[i], links[i, PITCH]
         at -= RATES[kind]
         both = entries(P, i, 0), entries(P, i, 3)
-        u, w = entries(carried, i, 0), entries(carried, i, 3)
+        u, w = entries(V, i, 0), entries(V, i, 3)
         if not FLAT[kind]:
             u = plus(u, sliding(kind, v, at))  # it moves along axes that do not turn with it
         force, moment = centrifugal(both, w, u, (entries(W, i, 0), entries(W, i, 3)))
@@ -162,7 +191,7 @@ def turned_half(y, axis, angle):
 
 @plain
 def next_momenta(kinds, p, f, v, dt, sign, out):
-    """Momenta at the middle of a step (2′) from those before; with ``sign`` 1, at its end (4′)."""
+    """Momenta at the middle of a step from those before (M2′), with ``sign`` 1 at its end (M4′)."""
     at, h = 0, 0.5 * dt
     for i in range(kinds.size):
         kind = kinds[i]
@@ -173,19 +202,19 @@ def next_momenta(kinds, p, f, v, dt, sign, out):
             angle, axis = joint.unit_vector(scaled(dt, turning(kind, v, at)))
             half = 0.5 * angle
             turn, slide = turning(kind, p, at), sliding(kind, p, at)
-            more = scaled(h, times_b(turning(kind, f, at), axis, half, sign))
+            more = scaled(h, tangent.times_b(turning(kind, f, at), axis, half, sign))
             if sign < 0.0:
-                turn = plus(times_b(turn, axis, angle, -1.0), more)  # (2′)
+                turn = plus(tangent.times_b(turn, axis, angle, -1.0), more)  # (M2′)
                 slide = plus(turned_half(slide, axis, angle), scaled(h, sliding(kind, f, at)))
             else:
                 rest = 1.0 - half * math.cos(half) / math.sin(half) if half > 0.0 else 0.0
-                turn = joint.along_screw(plus(turn, more), axis, -half, rest)  # (4′)
+                turn = joint.along_screw(plus(turn, more), axis, -half, rest)  # (M4′)
                 slide = turned_half(plus(slide, scaled(h, sliding(kind, f, at))), axis, angle)
             joint.put_rates(kind, turn, slide, out, at)
         at += RATES[kind]
 
 
-# --- sweeps of a step -----------------------------------------------------------------------------
+# --- parts of a step ------------------------------------------------------------------------------
 
 
 @plain
@@ -198,83 +227,98 @@ def too_fast(turning, v, dt):
 
 
 @plain
-def sweep(chain, state, force, dt, room, which):
-    """One sweep of a midpoint step; DONE, or why not.
-
-        BEGIN            p_0 += ℳ(q_0) v_0
-        NEWTON, ROUND    v_m += J⁻¹ (p_0 + (dt/2) f_m − ℳ(q_m) v_m), by (2)
-        END              q_1 by (3), p_1 by (4), v_1 = v_m + ℳ(q_1)⁻¹ (p_1 − ℳ(q_1) v_m)
-
-    All but the first begin at the middle, along its axes: both halves of a step are along one line.
-    J is the tangent of the last `NEWTON`.  Afterwards p holds the change of v_m.
-    """
-    kinds, links, armature, turning, springs = chain
-    sweeps, (p, f, r), tangent, p0, middle = room
-    q_m, v_m = state if which == BEGIN else middle
-    X, (axes, rows, K, q_1) = sweeps[0], tangent
-    if which == END and too_fast(turning, v_m, dt):
-        return TOO_FAST
-    if which == NEWTON:
-        follow(kinds, q_m, v_m, 0.5 * dt, q_m, True, q_1)
-        if not transforms(q_1, kinds, links, X):
-            return NOT_USABLE
-        place_axes(X, axes, AT_END)
-    if not momenta(chain, q_m, v_m, force[1], sweeps, (p, f)):  # p_m, or p_0 at the start
+def begin(chain, state, loads, room):
+    """p_0 += ℳ(q_0) v_0 (M2), and axes of the tangent at q_0; DONE, or why not."""
+    sweeps, p_0 = room.sweeps, room.p_0
+    if not momenta(chain, state[0], state[1], loads, sweeps):
         return NOT_USABLE
-    if which == BEGIN:
-        place_axes(X, axes, AT_START)
-        for k in range(p.size):
-            p0[k] += p[k]  # p_0
-        return DONE
-    for k in range(f.size):
-        f[k] += force[0][k]
-    joint.passive(kinds, *springs, q_m, v_m, f)
-    h = 0.5 * dt
-    if which == END:
-        next_momenta(kinds, p, f, v_m, dt, 1.0, r)  # p_1 (4), then q_1 (3) and ℳ(q_1) v_m
-        follow(kinds, q_m, v_m, 0.5 * dt, q_m, True, q_1)
-        if not momenta(chain, q_1, v_m, force[1], sweeps, (p, f)):
-            return NOT_USABLE
-        place_axes(X, axes, AT_START)
-        place_axes(X, axes, AT_END)
-        h = 0.0
-    else:
-        next_momenta(kinds, p0, f, v_m, dt, -1.0, r)  # the right side of (2)
-    if which != ROUND:
-        body_inertias(kinds, links, X, sweeps[1], v_m, h, axes)
-        body = factor(kinds, links, armature, springs, v_m, h, axes, rows, K)  # J, or ℳ(q_1)
-        if which == END and body != DONE:
-            return body
-    for k in range(p.size):
-        p[k] = r[k] - p[k]  # p_m − ℳ v_m (2), p_1 − ℳ v_m (4)
-    solve(kinds, axes, rows, p)  # J⁻¹, or ℳ(q_1)⁻¹
-    if which == END:
-        check = 0.0
-        for k in range(p.size):
-            state[1][k] = v_m[k] + p[k]
-            check += 0.0 * state[1][k]
-        for k in range(q_1.size):
-            state[0][k] = q_1[k]
-            check += 0.0 * q_1[k]
-        return DONE if check == 0.0 else NOT_USABLE
-    for k in range(p.size):
-        v_m[k] += p[k]
+    place_axes(sweeps.X, room.axes, AT_START)
+    for k in range(p_0.size):
+        p_0[k] += sweeps.p[k]
     return DONE
 
 
 @plain
-def judged(n, middle, change, progress, dt, which):
+def at_middle(chain, force, q_m, v_m, sweeps):
+    """p_m = ℳ(q_m) v_m and f_m of (M2); whether the numbers can be used."""
+    if not momenta(chain, q_m, v_m, force[1], sweeps):
+        return False
+    f = sweeps.f
+    for k in range(f.size):
+        f[k] += force[0][k]
+    joint.passive(chain.kinds, *chain.springs, q_m, v_m, f)
+    return True
+
+
+@plain
+def sweep(chain, force, dt, room, newton):
+    """v_m += J⁻¹ (p_0 + (dt/2) f_m − ℳ(q_m) v_m), a round on (M2); DONE, or why not.
+
+    J is the tangent of the last round with ``newton``.  Both halves of a step begin at the middle,
+    along its axes: they are along one line.
+    """
+    kinds, links, armature, _, springs = chain
+    (X, V, _, _, p, f), change = room.sweeps, room.change
+    axes, rows, q_m, v_m, h = room.axes, room.rows, room.q_m, room.v_m, 0.5 * dt
+    if newton:
+        follow(kinds, q_m, v_m, h, q_m, True, room.q_1)
+        if not transforms(room.q_1, kinds, links, X):
+            return NOT_USABLE
+        place_axes(X, axes, AT_END)
+    if not at_middle(chain, force, q_m, v_m, room.sweeps):
+        return NOT_USABLE
+    next_momenta(kinds, room.p_0, f, v_m, dt, -1.0, change)
+    if newton:
+        body_inertias(kinds, links, X, V, v_m, h, axes)
+        factor(kinds, links, armature, springs, v_m, h, axes, rows, room.K)  # J
+    for k in range(change.size):
+        change[k] -= p[k]
+    solve(kinds, axes, rows, change)
+    for k in range(change.size):
+        v_m[k] += change[k]
+    return DONE
+
+
+@plain
+def finish(chain, state, force, dt, room):
+    """q_1 (M3), and v_1 = v_m + ℳ(q_1)⁻¹ (p_1 − ℳ(q_1) v_m) (M4) into ``state``; DONE, or not."""
+    kinds, links, armature, turning, springs = chain
+    (X, V, _, _, p, f), change = room.sweeps, room.change
+    axes, rows, q_1, q_m, v_m = room.axes, room.rows, room.q_1, room.q_m, room.v_m
+    if too_fast(turning, v_m, dt):
+        return TOO_FAST
+    if not at_middle(chain, force, q_m, v_m, room.sweeps):
+        return NOT_USABLE
+    next_momenta(kinds, p, f, v_m, dt, 1.0, change)  # p_1
+    follow(kinds, q_m, v_m, 0.5 * dt, q_m, True, q_1)
+    if not momenta(chain, q_1, v_m, force[1], room.sweeps):
+        return NOT_USABLE
+    place_axes(X, axes, AT_START)
+    place_axes(X, axes, AT_END)
+    body_inertias(kinds, links, X, V, v_m, 0.0, axes)
+    body = factor(kinds, links, armature, springs, v_m, 0.0, axes, rows, room.K)  # ℳ(q_1)
+    if body != DONE:
+        return body
+    for k in range(change.size):
+        change[k] -= p[k]
+    solve(kinds, axes, rows, change)
+    check = 0.0
+    for k in range(change.size):
+        state[1][k] = v_m[k] + change[k]
+        check += 0.0 * state[1][k]
+    for k in range(q_1.size):
+        state[0][k] = q_1[k]
+        check += 0.0 * q_1[k]
+    return DONE if check == 0.0 else NOT_USABLE
+
+
+@plain
+def judged(n, q_m, v_m, change, progress, dt, which):
     """Verdict on a round that moved the rates of n bodies by ``change``: another one, or not.
 
     A round must move at most half as far as the one before, all together at most twice as far as
     the first: a root further away belongs to other rates.  One that moves by rounding is the last.
-
-    ``progress``, infinities before the first round:
-
-        0, 1, 2    how far they moved in the round before, how far at least, rounds since then
-        3, 4       how far in the round before the last; rounding besides that of momenta
     """
-    q_m, v_m = middle
     largest = speed = 0.0
     reach = 1.0
     for k in range(change.size):
@@ -285,25 +329,25 @@ def judged(n, middle, change, progress, dt, which):
         speed = max(speed, abs(v_m[k]))
     for k in range(q_m.size):
         reach = max(reach, abs(q_m[k]))
-    before, best, older = progress[0], progress[1], progress[3]
+    before, best, older = progress[LAST], progress[LEAST], progress[OLDER]
     # Momenta add up to n³ times what the lightest joint moves, and so does their rounding.
-    noise = EPS * (1.0 + float(n) ** 3 / 16.0) * speed + progress[4]
-    progress[0], progress[3] = largest, before
-    progress[2] += 1.0
+    noise = EPS * (1.0 + float(n) ** 3 / 16.0) * speed + progress[ROUNDING]
+    progress[LAST], progress[OLDER] = largest, before
+    progress[SINCE] += 1.0
     if largest < 0.5 * best:
-        progress[1], progress[2] = largest, 0.0
+        progress[LEAST], progress[SINCE] = largest, 0.0
     if largest <= 4.0 * noise:
         return SETTLED
     if largest < before < np.inf and largest * largest <= noise * (before - largest):
         return SETTLED
     small = largest <= LOOSE * speed + 1000.0 * EPS * reach / dt
-    if small and progress[2] >= WAIT and largest <= 4.0 * progress[1]:
+    if small and progress[SINCE] >= WAIT and largest <= 4.0 * progress[LEAST]:
         return SETTLED
     if largest <= SLOW * before:
         return ROUND
     if small or largest <= 0.5 * before:
         return NEWTON
-    progress[0] = older if older < np.inf else before
+    progress[LAST] = older if older < np.inf else before
     return BACK if which == ROUND else ASTRAY
 
 
@@ -311,25 +355,28 @@ def judged(n, middle, change, progress, dt, which):
 
 
 @inlined
-def solve_middle(chain, state, force, dt, one):
-    """Solve for the rates at the middle of a step of dt, from those that are there."""
-    _, (p, _, _), _, _, (q_m, v_m), progress = one
-    progress[0] = progress[1] = progress[2] = progress[3] = math.inf
-    progress[4] = 0.0
+def solve_middle(chain, q_0, force, dt, room):
+    """Solve (M1) and (M2) of a step of dt for v_m, from the rates that are there."""
+    kinds, q_m, v_m, change, progress = (
+        chain.kinds, room.q_m, room.v_m, room.change, room.progress,
+    )  # fmt: skip
+    for k in range(ROUNDING):
+        progress[k] = math.inf
+    progress[ROUNDING] = 0.0
     which, again = NEWTON, ROUND
     for _ in range(ROUNDS):
-        follow(chain[0], state[0], v_m, 0.5 * dt, q_m, True, q_m)  # (1)
-        code = sweep(chain, state, force, dt, one[:5], which)
+        follow(kinds, q_0, v_m, 0.5 * dt, q_m, True, q_m)  # (M1)
+        code = sweep(chain, force, dt, room, which == NEWTON)  # (M2)
         if code != DONE:
             return code
-        which = judged(chain[0].size, one[4], p, progress, dt, which)
+        which = judged(kinds.size, q_m, v_m, change, progress, dt, which)
         if which == SETTLED:
             return DONE
         if which == ASTRAY:
             break
         if which == BACK:
-            for k in range(p.size):
-                v_m[k] -= p[k]
+            for k in range(change.size):
+                v_m[k] -= change[k]
             which = again = NEWTON
         if which == ROUND:
             which = again
@@ -342,21 +389,21 @@ def midpoint(chain, state, force, dt, room):
 
     Nothing is remembered, so that a run can be continued from a frame.
     """
-    p0, (q_m, v_m) = room[3], room[4]
-    for k in range(p0.size):
-        p0[k] = 0.0
-    code = sweep(chain, state, force, dt, room[:5], BEGIN)
+    p_0, v_m = room.p_0, room.v_m
+    for k in range(p_0.size):
+        p_0[k] = 0.0
+    code = begin(chain, state, force[1], room)
     pieces = 1
     while code == DONE:
-        for k in range(p0.size):
+        for k in range(v_m.size):
             v_m[k] = state[1][k]
         for piece in range(1, pieces + 1):
-            code = solve_middle(chain, state, force, dt * piece / pieces, room)
+            code = solve_middle(chain, state[0], force, dt * piece / pieces, room)
             if code != DONE:
                 break
         if code == DONE:
-            follow(chain[0], state[0], v_m, 0.5 * dt, q_m, True, q_m)  # (1)
-            return sweep(chain, state, force, dt, room[:5], END)  # (3) and (4)
+            follow(chain.kinds, state[0], v_m, 0.5 * dt, room.q_m, True, room.q_m)  # (M1)
+            return finish(chain, state, force, dt, room)  # (M3) and (M4)
         pieces *= 4
         if pieces <= PIECES:
             code = DONE
@@ -396,7 +443,7 @@ def euler(chain, state, force, dt, room):
 def run(chain, forces, pace, by_midpoint, by_euler, kept):
     """Many steps of every replica.
 
-    ``by_midpoint``, ``by_euler``: room for steps of that scheme, and None for the other one.
+    ``by_midpoint``, ``by_euler``: `Room`, or that of `euler`; and None for the other one.
     ``pace``: dt, steps done, steps to do, and steps from frame to frame.  ``kept``: q (replicas,
     nq) and q̇ in place, and the frames (frames, replicas, nq) and so on.
     Returns the step and the replica that have no answer, and why.
@@ -426,14 +473,18 @@ def run(chain, forces, pace, by_midpoint, by_euler, kept):
 
 @entry
 def swept(chain, state, force, dt, room, which):
-    """See `sweep`."""
-    return sweep(chain, state, force, dt, room, which)
+    """A part of a step: `begin`, `finish`, or a `sweep` that is `NEWTON` or another `ROUND`."""
+    if which == BEGIN:
+        return begin(chain, state, force[1], room)
+    if which == END:
+        return finish(chain, state, force, dt, room)
+    return sweep(chain, force, dt, room, which == NEWTON)
 
 
 @entry
 def verdict(n, middle, change, progress, dt, which):
     """See `judged`."""
-    return judged(n, middle, change, progress, dt, which)
+    return judged(n, middle[0], middle[1], change, progress, dt, which)
 
 
 @entry

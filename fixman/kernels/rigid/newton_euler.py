@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fixman.kernels import jit
+from fixman.kernels import jit, plain
 from fixman.kernels.algebra.triples import back, entries, put_entries, times
 from fixman.kernels.algebra.vectors import fused_cross, plus, scaled
 from fixman.kernels.compiler.steps import step
@@ -39,7 +39,7 @@ def required(links, i, ω, dω, a):
     return (*f, *plus(moment, fused_cross(c, f)))
 
 
-@jit
+@plain
 def own_wrenches(qd, qdd, g, W, kinds, links, X, γ):
     """M_i ξ_i + Ṁ_i ν_i − w_i into ``γ (n, 6)``: what each body needs, cut loose.
 

@@ -10,12 +10,12 @@ rotation, a body at rest answers wrenches by three constant blocks:
     C = diag(R, R)ᵀ [[I⁻¹, I⁻¹[r]], [−[r]I⁻¹, 1/m − [r]I⁻¹[r]]] diag(R, R)       next ← next
 
 and H_ii = A_i + 𝒥_i C_{i−1} 𝒥_iᵀ, H_{i,i+1} = −K_i 𝒥_{i+1}ᵀ, where 𝒥_i carries a twist from the
-joint frame to the body's: v_O = Eᵀ (v + ω × p), ω_O = Eᵀ ω.  With soft rows a and hard rows h of
+joint frame to the body's: v_O = Eᵀ (v + ω × p), ω_O = Eᵀ ω.  With soft rows a and hard rows b of
 joint i, elimination from the base on (Ĉ of the base is 0) has
 
-    S = A_i + 𝒥_i Ĉ_{i−1} 𝒥_iᵀ, what eliminating the joints before leaves of H_ii            (1)
-    S_hh = L D Lᵀ,   U = D Lᵀ,   W = D⁻¹ L⁻¹ K_h,   ln det H^bb = Σ ln D                     (2)
-    Ĉ_i = C_i − K_hᵀ S_hh⁻¹ K_h = C_i − Wᵀ D W                                               (3)
+    S = A_i + 𝒥_i Ĉ_{i−1} 𝒥_iᵀ, what eliminating the joints before leaves of H_ii           (P1)
+    S_bb = L D Lᵀ,   U = D Lᵀ,   W = D⁻¹ L⁻¹ K_b,   ln det H^bb = Σ ln D                    (P2)
+    Ĉ_i = C_i − K_bᵀ S_bb⁻¹ K_b = C_i − Wᵀ D W                                              (P3)
 
 Ĉ_i is the mobility at the next joint of all that is between it and the base.
 
@@ -23,13 +23,13 @@ Let s_i be the acceleration of body i cut loose, with its velocity and wrench, i
 i, v̇_i that of the next joint's frame on it, and c_i what the velocities of joint i add.  v̇ of the
 base is −g; u is 0 at the tip.  With y = s_i − 𝒥_i v̇_{i−1} − c_i + S_a τ two sweeps are
 
-    v̇_i += K_aᵀ τ − K_hᵀ S_hh⁻¹ y_h                                        outwards     (4)
-    λ = S_hh⁻¹ (K_h u − y_h)                                               inwards      (5)
-    θ̈ = y_a + S_ah λ − K_a u                                                            (6)
-    u ← 𝒥ᵀ [λ; τ]                                                                       (7)
+    v̇_i += K_aᵀ τ − K_bᵀ S_bb⁻¹ y_b                                       outwards     (P4)
+    λ = S_bb⁻¹ (K_b u − y_b)                                              inwards      (P5)
+    θ̈ = y_a + S_ab λ − K_a u                                                           (P6)
+    u ← 𝒥ᵀ [λ; τ]                                                                      (P7)
 
-A rotor is one more body, of mobility 1/J.  Its angle becomes the soft coordinate j, and that it is
-the joint's a further hard row: S_jj += 1/J, y_j −= τ_j/J, θ̈_j = (τ_j − λ_j)/J.
+A rotor is one more body, of mobility 1/J.  Its angle becomes the soft coordinate k, and that it is
+the joint's a further hard row: S_kk += 1/J, y_k −= τ_k/J, θ̈_k = (τ_k − λ_k)/J.
 
 ``table (n, TABLE)`` has a row a body, ``work (n, WORK)`` one a joint; columns are named below.
 """
@@ -81,7 +81,7 @@ class Room(NamedTuple):
 
     mobility: Any  # Ĉ
     half: Any  # 𝒥 Ĉ
-    ahead: Any  # v̇ of (4), before the λ beyond
+    ahead: Any  # v̇ of (P4), before the λ beyond
     y: Any
     u: Any
     pushes: Any  # [λ; τ]
@@ -153,13 +153,13 @@ def take_row(f, to, share, row):
     store(f, to, load(f, to, row) - share * row)
 
 
-# --- the factor: (1), (2), (3) --------------------------------------------------------------------
+# --- the factor: (P1), (P2), (P3) -----------------------------------------------------------------
 
 
 @step
 def begin(f, row, mobility, half, zero):
-    """S (1), and what U, W and Ĉ begin as: S, K and C."""
-    # 𝒥 Ĉ 𝒥ᵀ (1): 𝒥 on the columns of Ĉ, then on those of the transposed
+    """S (P1), and what U, W and Ĉ begin as: S, K and C."""
+    # 𝒥 Ĉ 𝒥ᵀ (P1): 𝒥 on the columns of Ĉ, then on those of the transposed
     mat.store_all(half, 0, carried(f, tuple(load(mobility, k, zero) for k in range(6))))
     both = carried(f, tuple(take(half, k, LANES, zero) for k in range(6)))
     for k in range(6):
@@ -212,26 +212,29 @@ def factor_frame(table, q, work, room):
             ω, v = traces(table[i - 1], C)
             size_ω, size_v = size_ω + ω, size_v + v + carried_trace(table[i - 1], p)
         begin(f, row, mobility, half, zero)
-        for a in range(hard):  # one by one: (2) of U and of W, and (3)
-            r = order[a]
-            d = f[at(U, r, r)] + row[GEAR + a]  # a pivot D of S_hh (2)
+        # Hard rows one by one.  U and W begin as S_b and K_b.  A pivot D is left on the diagonal of
+        # U; its row, over D, is taken off the hard rows below, which makes U and D W of (P2), and
+        # off Ĉ (P3).  Soft rows are not touched: S_ab is needed as it stands.
+        for k in range(hard):
+            r = order[k]
+            d = f[at(U, r, r)] + row[GEAR + k]  # D
             if not d > LEAST * (size_ω if r < 3 else size_v) or d == math.inf:
                 return 0.0, i
             product, power = multiplied(product, power, d)
             inverse, own, felt = 1.0 / d, load(f, U + r, zero), load(f, W + r, zero)
-            for b in range(a + 1, hard):  # from one triangle alone: rounding differs in the other
-                share = f[at(U, r, order[b])] * inverse
-                take_row(f, U + order[b], share, own)
-                take_row(f, W + order[b], share, felt)
+            for below in range(k + 1, hard):  # from one triangle alone: the other rounds otherwise
+                share = f[at(U, r, order[below])] * inverse
+                take_row(f, U + order[below], share, own)
+                take_row(f, W + order[below], share, felt)
             for j in range(6):
-                take_row(mobility, j, lane(felt, j) * inverse, felt)  # (3)
+                take_row(mobility, j, lane(felt, j) * inverse, felt)
             f[at(U, r, r)] = d
             store(f, W + r, felt * inverse)
         first += joint.POSITIONS[kind]
     return LN2 * power + math.log(product), -1
 
 
-# --- outwards: (4) --------------------------------------------------------------------------------
+# --- outwards: (P4) -------------------------------------------------------------------------------
 
 
 @step
@@ -300,25 +303,25 @@ def eliminate(table, qd, tau, gravity, wrenches, work, room):
         if wrenches.size:
             push = pushed(mat.constants(row, CENTRE), row[LIGHT], wrenches, 6 * i)
         before = right_side(row, f, ahead, y, before, twist, push)
-        for s in range(hard, 6):  # y and (4): torques
+        for s in range(hard, 6):  # y and (P4): torques
             torque = tau[first + joint.RATE_OF[kind, order[s]]]
             take_off(y, -torque, row_of(f, S + order[s]))
             take_off(ahead, -torque, row_of(row, K + order[s]))
         for s in range(hard, 6):
             f[Y + s] = y[order[s]]
-        for a in range(HARD[kind], hard):
-            f[Y_ROTOR + a] = y[order[a]]
-            y[order[a]] -= row[GEAR + a] * tau[first + joint.RATE_OF[kind, order[a]]]
-        for a in range(hard):  # (4): y_h, by L⁻¹
-            d = y[order[a]]
-            for t in range(a):
-                d -= f[at(U, order[t], order[a])] * f[Y + t]
-            take_off(ahead, d, row_of(f, W + order[a]))
-            f[Y + a] = d / f[at(U, order[a], order[a])]
+        for k in range(HARD[kind], hard):
+            f[Y_ROTOR + k] = y[order[k]]
+            y[order[k]] -= row[GEAR + k] * tau[first + joint.RATE_OF[kind, order[k]]]
+        for k in range(hard):  # (P4): y_b, by L⁻¹
+            d = y[order[k]]
+            for above in range(k):
+                d -= f[at(U, order[above], order[k])] * f[Y + above]
+            take_off(ahead, d, row_of(f, W + order[k]))
+            f[Y + k] = d / f[at(U, order[k], order[k])]
         first += 6 - HARD[kind]
 
 
-# --- inwards: (5), (6), (7) -----------------------------------------------------------------------
+# --- inwards: (P5), (P6), (P7) --------------------------------------------------------------------
 
 
 @step
@@ -341,17 +344,17 @@ def substitute(table, tau, work, room, qdd, forces):
         row, f = table[i], work[i]
         kind, hard = int(row[KIND]), ordered(row, order)
         first -= 6 - HARD[kind]
-        for a in range(hard - 1, -1, -1):  # (5), by L⁻ᵀ
-            r, d = order[a], 0.0
-            for t in range(a + 1, hard):
-                d += f[at(U, r, order[t])] * pushes[order[t]]
-            pushes[r] = along(row_of(f, W + r), u) - f[Y + a] - d / f[at(U, r, r)]
-        for s in range(HARD[kind], 6):  # (6)
+        for k in range(hard - 1, -1, -1):  # λ (P5), by L⁻ᵀ
+            r, d = order[k], 0.0
+            for below in range(k + 1, hard):
+                d += f[at(U, r, order[below])] * pushes[order[below]]
+            pushes[r] = along(row_of(f, W + r), u) - f[Y + k] - d / f[at(U, r, r)]
+        for s in range(HARD[kind], 6):  # θ̈ (P6)
             r = order[s]
             torque = tau[first + joint.RATE_OF[kind, r]]
             d = f[Y_ROTOR + s] if s < hard else f[Y + s]
-            for a in range(hard):
-                d += f[at(S, r, order[a])] * pushes[order[a]]
+            for k in range(hard):
+                d += f[at(S, r, order[k])] * pushes[order[k]]
             d -= along(row_of(row, K + r), u)
             # The rotor's motion and the body's are the same: the one with less rounding.
             if s < hard and row[GEAR + s] < f[at(S, r, r)]:
@@ -363,7 +366,7 @@ def substitute(table, tau, work, room, qdd, forces):
         if forces.size:
             moment, force = wrench_of(f, pushes)
             mat.put_entries(forces, i, 0, (*force, *moment))
-        carry_wrench(f, pushes, u)  # (7)
+        carry_wrench(f, pushes, u)  # u (P7)
     return check == 0.0
 
 

@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fixman.kernels import jit
+from fixman.kernels import jit, plain
+from fixman.kernels.algebra import triples as mat
 from fixman.kernels.algebra.triples import entries, put_entries
 from fixman.kernels.algebra.vectors import fused_dot, plus, scaled
 from fixman.kernels.compiler.steps import step
@@ -38,6 +39,7 @@ class Room(NamedTuple):
     G: Any  # (nv, 6)
     D: Any  # (nv,)
     ν: Any  # (nv,)
+    sizes: Any  # (6,) of the numbers that the pivots of a joint are differences of
     P_plus: Any  # (n, 21): (1 − G H) P of every body but the first; or empty
 
 
@@ -46,7 +48,7 @@ def room_for(n, nv, loaded, kept):
     """Room, with that for ``loaded`` · n wrenches on bodies and ``kept`` · n inertias."""
     return Room(
         np.empty((n, 12)), np.empty((loaded * n, 6)), np.zeros(nv), np.empty((nv, 6)),
-        np.empty(nv), np.empty(nv), np.zeros((kept * n, 21)),
+        np.empty(nv), np.empty(nv), np.empty(6), np.zeros((kept * n, 21)),
     )  # fmt: skip
 
 
@@ -54,7 +56,7 @@ def room_for(n, nv, loaded, kept):
 def about_origin(links, i):
     """M(k), eq. 2.15: mass, m p, and inertia about the body's origin."""
     m, (x, y, z) = links[i, 12], entries(links, i, 13)
-    I = link.inertia_tuple(links, i)  # noqa: E741
+    I = mat.upper(link.nine(links, i, 16))  # noqa: E741
     A = (
         I[0] + m * (y * y + z * z), I[1] - m * x * y, I[2] - m * x * z,
         I[3] + m * (x * x + z * z), I[4] - m * y * z, I[5] + m * (x * x + y * y),
@@ -84,14 +86,13 @@ def with_load(P, loads, i):
     return inertia.Articulated(P.A, P.B, P.C, plus(P.moment, n), plus(P.force, f)), check
 
 
-@jit
+@plain
 def filter_sweep(T, kinds, links, room):
     """The causal sweep (4.4–4.6); FD1 (4.20), FD3 (5.9): ν = D⁻¹ ε, ε(k) = T(k) − H(k) z(k).
 
     z(k) = φ (z + G ε)(k−1) + loads(k).  The body whose pivot is lost, n for overflow, or −1.
     """
-    X, loads, _, G, D, ν, P_plus = room
-    sizes = np.empty(6)  # of the numbers that a pivot is the difference of
+    X, loads, _, G, D, ν, sizes, P_plus = room
     n, at, check = kinds.size, D.size, 0.0
     P = inertia.Articulated(*inertia.NOTHING, ZERO, ZERO)
     before = inertia.NOTHING  # P before its joint is taken out
@@ -123,16 +124,10 @@ def filter_sweep(T, kinds, links, room):
     return -1 if check == 0.0 else n
 
 
-@step
-def along_axis(y, e, v, x):
-    """y + Hᵀ x."""
-    return plus(y[0], scaled(x, e)), plus(y[1], scaled(x, v))
-
-
-@jit
+@plain
 def smoother_sweep(kinds, links, room, out):
     """λ = ψᵀ λ(k+1) + Hᵀ ν (4.22), rearranged: y = φᵀ λ(k+1), θ̈ = ν − Gᵀ y, λ(k) = y + Hᵀ θ̈."""
-    X, _, _, G, _, ν, _ = room
+    X, _, _, G, _, ν, _, _ = room
     y = ZERO, ZERO
     at = 0
     for i in range(kinds.size):
@@ -141,7 +136,7 @@ def smoother_sweep(kinds, links, room, out):
             k = at + j
             out[k] = ν[k] - (fused_dot(entries(G, k, 0), y[0]) + fused_dot(entries(G, k, 3), y[1]))
             e, v = axis(kinds[i], links[i, link.PITCH], j)
-            y = along_axis(y, e, v, out[k])
+            y = plus(y[0], scaled(out[k], e)), plus(y[1], scaled(out[k], v))  # + Hᵀ θ̈
         at += RATES[kinds[i]]
 
 

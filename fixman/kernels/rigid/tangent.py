@@ -26,12 +26,12 @@ from fixman.kernels.algebra.triples import entries, product, put_entries, summed
 from fixman.kernels.algebra.vectors import fused_cross, fused_dot, plus, scaled
 from fixman.kernels.compiler.steps import step
 from fixman.kernels.rigid import joints as joint
+from fixman.kernels.rigid.articulated_body import DONE, EPS
 from fixman.kernels.rigid.joints import FLAT, RATES, UNTURNED, sliding, turning
 from fixman.kernels.rigid.links import PITCH, deviation, nine
 
 # Columns of ``work``: orientation of a body and the way from the origin before at both ends, and Q.
-START, END, INERTIA, WIDTH = 0, 12, 24, 33
-DONE, EPS = -1, 2.0**-52
+AT_START, AT_END, INERTIA, WIDTH = 0, 12, 24, 33
 # Columns of ``rows``: Š and Ŝ of a rate, U/D, V, 1/D.
 LEFT, RIGHT, COLUMN, ROW, PIVOT, RATE = 0, 6, 12, 18, 24, 25
 
@@ -101,7 +101,7 @@ def set_axes(kind, pitch, work, i, v, at, h, rows):
 
     A body that turns and slides moves along the axes of the middle, which turn with it.
     """
-    R, T = nine(work, i, START), nine(work, i, END)
+    R, T = nine(work, i, AT_START), nine(work, i, AT_END)
     if FLAT[kind]:
         for j in range(RATES[kind]):
             e, u = joint.axis(kind, pitch, j)
@@ -179,7 +179,7 @@ def take_out(a, d, rows, K):
 @step
 def add_body(m, c, work, i, K):
     """K += [[Q + m ((y·x) 1 − y xᵀ), m x×], [−m y×, m]]: x, y = the centre at q_0, q_1."""
-    R, T = nine(work, i, START), nine(work, i, END)
+    R, T = nine(work, i, AT_START), nine(work, i, AT_END)
     x, y = times(R, c), times(T, c)
     A = summed(nine(work, i, INERTIA), deviation(m, y, x))
     B, C = cross_matrix(scaled(m, x)), cross_matrix(scaled(-m, y))
@@ -230,7 +230,7 @@ def factor(kinds, links, armature, springs, v, h, work, rows, K):
             if not take_out(k, d, rows, K) > 4.0 * EPS * whole:
                 lost = i
         if i > 0:
-            s, t = entries(work, i, START + 9), entries(work, i, END + 9)
+            s, t = entries(work, i, AT_START + 9), entries(work, i, AT_END + 9)
             size = K[0] + K[7] + K[14] + fused_dot(s, t) * linear
             move(s, t, K)
     return lost
@@ -247,10 +247,10 @@ def solve(kinds, work, rows, x):
             p = plus(p, scaled(x[k], entries(rows, k, COLUMN)))
             q = plus(q, scaled(x[k], entries(rows, k, COLUMN + 3)))
         at -= RATES[kinds[i]]
-        p = plus(p, fused_cross(entries(work, i, START + 9), q))
+        p = plus(p, fused_cross(entries(work, i, AT_START + 9), q))
     w = u = (0.0, 0.0, 0.0)  # λ
     for i in range(kinds.size):
-        u = plus(u, fused_cross(w, entries(work, i, END + 9)))
+        u = plus(u, fused_cross(w, entries(work, i, AT_END + 9)))
         for k in range(at, at + RATES[kinds[i]]):
             x[k] = rows[k, PIVOT] * (x[k] - product6(six(rows, k, ROW), (*w, *u)))
             w = plus(w, scaled(x[k], entries(rows, k, RIGHT)))

@@ -17,8 +17,6 @@ and (2) multiplies its error by about the drift each time (Barth et al. 1995).  
 times faster than those of `general_steps`.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 

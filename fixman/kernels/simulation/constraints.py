@@ -12,8 +12,6 @@ With `OFTEN` the system says how many iterations there are at most; `jointed_ste
 factor.  A system that is None has no room, no factor and no force.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from fixman.kernels.chain.hard import Hard

@@ -11,8 +11,6 @@ H^bb at the positions x₀ where a drift begins is at hand from the projection o
 serves in Newton's method in place of B(x) M⁻¹ B(x₀)ᵀ, with an error of first order in the drift.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

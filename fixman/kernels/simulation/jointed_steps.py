@@ -22,8 +22,6 @@ those of its neighbours.  The pivots of H are sums of positive terms.  Steps are
 faster than those of `general_steps`, in lanes 2.6 to 3.6.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

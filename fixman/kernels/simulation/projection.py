@@ -11,8 +11,6 @@ Lampariello & Lucidi 1986).  s is kept in [0.01, 100], and 1 where Δx·M ΔT �
 |T|_M ≤ `STATIONARY` |x − x₀|_M, or below what rounding shows.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -29,8 +29,6 @@ Joints are the beads, behind the points that do not move; arrays are flat and of
 unit k·dim (see `lanes`).
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -4,8 +4,6 @@ The chain, or eight, of a group go their way in `stepping`; ``broken`` are the l
 have met what makes an answer wrong: a drift without a solution, or a way that does not lead back.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -6,8 +6,6 @@ depends on its own positions, velocities and random stream only: results are the
 number of workers, any order and number of replicas, and any division of the steps into calls.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from fixman.simulation.steppers.montecarlo import MonteCarlo

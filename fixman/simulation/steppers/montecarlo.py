@@ -1,7 +1,5 @@
 """Monte Carlo by turning parts of a chain."""
 
-from __future__ import annotations
-
 import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass
@@ -10,7 +8,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fixman._common import arrays
 from fixman._common.arrays import Array
 from fixman.chains.chain import Chain
 from fixman.kernels.chain.rows import ANGLE, LENGTH
@@ -32,7 +29,7 @@ EAGER = 2.0  # how much one sweep of burn-in changes the logarithm of the width,
 HELD = 1000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class MonteCarlo(Described):
     """Metropolis Monte Carlo of pivots and crankshafts, in either ensemble, with any potential.
 
@@ -94,17 +91,7 @@ class MonteCarlo(Described):
         """Return how often a step goes over all beads."""
         return chain.n if _route(chain, self) == "crankshafts" else 1
 
-    def advance(self, chain: Chain, state: State, steps: int, workers: int = 1) -> None:
-        """Do ``steps`` sweeps on every replica, in place.
-
-        Raises
-        ------
-        Exception
-            What a potential of your own raised; the state is then what it was before the call.
-        """
-        workers = arrays.positive_int(workers, "workers")
-        steps = arrays.positive_int(steps, "steps")
-        require_near(chain, state)
+    def _advance(self, chain: Chain, state: State, steps: int, workers: int) -> None:
         prepared = Sweeping.of(chain, state, self)
         x, random, tally = state.x.copy(), state.random.copy(), state.tally.copy()
         if not prepared.run(x, random, tally, (state.step, state.step + steps), workers):

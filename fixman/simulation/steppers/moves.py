@@ -1,7 +1,5 @@
 """Which parts of a chain Monte Carlo can turn without changing what is hard."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 import numpy as np
@@ -11,6 +9,8 @@ from fixman.chains.chain import Chain
 from fixman.chains.coordinates import GHOST_POINTS, GHOSTS
 from fixman.kernels.chain.rows import ANGLE, LENGTH
 from fixman.kernels.sampling.crankshafts import LINE, OUTSIDE, POINT, RING, SHIFT, Moves
+
+__all__ = ["moves"]
 
 BASE = -1  # the bead that the base point is
 

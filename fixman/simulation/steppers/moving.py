@@ -30,6 +30,8 @@ from fixman.simulation.steppers.stepper import Prepared, State, shortest
 if TYPE_CHECKING:
     from fixman.simulation.steppers.scheduled import Scheduled
 
+__all__ = ["Schedule", "schedule"]
+
 # Replicas left over from eight that are moved alone: eight in lanes take less time than two alone.
 ALONE = 1
 FAR = 0.1  # share of the shortest bond by which overlaps move a bead in one step
@@ -289,8 +291,6 @@ def cause_of(
         {},
     )
 
-
-# --- steps that are too long ---------------------------------------------------------------------
 
 # Thermal way of a step over the shortest bond, from which a warning is due: there ⟨cos²θ⟩ of two
 # bonds is off by 0.5 % or so, and the error grows with the square.

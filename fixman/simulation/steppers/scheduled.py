@@ -1,7 +1,5 @@
 """Steppers that follow a schedule: Newton, Langevin, overdamped, and hybrid Monte Carlo."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal
@@ -19,7 +17,7 @@ from fixman.kernels.simulation.stepping import DECIDE, RESCUES
 from fixman.mechanics.refusals import raise_failure
 from fixman.simulation.steppers import moving, together
 from fixman.simulation.steppers.moving import Moving, Schedule, schedule
-from fixman.simulation.steppers.stepper import Described, State, replicated, require_near
+from fixman.simulation.steppers.stepper import Described, State, replicated
 
 __all__ = ["Brownian", "HybridMonteCarlo", "Langevin", "Newton"]
 
@@ -123,23 +121,10 @@ class Scheduled(Described):
             v -= np.average(v, axis=1, weights=chain.masses)[:, None]
         return v
 
-    def advance(self, chain: Chain | System, state: State, steps: int, workers: int = 1) -> None:
-        """Do ``steps`` steps on every replica, in place.
-
-        Raises
-        ------
-        ConstraintSolveError
-            If a step has no solution even in the smallest pieces, naming step and replica; the
-            state is then what it was before the call.
-        ValueError
-            If a flow is not one of this chain's dimension, or not finite.
-        """
+    def _advance(self, chain: Chain | System, state: State, steps: int, workers: int) -> None:
         if isinstance(chain, System):
             together.advance(self, chain, state, steps, workers)
             return
-        workers = arrays.positive_int(workers, "workers")
-        steps = arrays.positive_int(steps, "steps")
-        require_near(chain, state)
         prepared = Moving.of(chain, state, self)
         moved, end = state, state.step + steps
         failures: list[tuple[int, int]] = []
@@ -163,10 +148,7 @@ class Scheduled(Described):
         state.tally = moved.tally
 
 
-# --- Newton ---------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Newton(Scheduled):
     """Constrained Newton dynamics by RATTLE, the velocity Verlet of constraints (Andersen 1983).
 
@@ -206,10 +188,7 @@ class Newton(Scheduled):
         return 0.0
 
 
-# --- Langevin -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Langevin(Scheduled):
     """Constrained Langevin dynamics by g-BAOAB (Leimkuhler & Matthews 2016).
 
@@ -251,8 +230,6 @@ class Langevin(Scheduled):
         return self.friction
 
 
-# --- overdamped -----------------------------------------------------------------------------------
-
 # With h = √(2 dt) and ζ for m, h²/2 is the time: half a kick and a drift are dt f/ζ, noise and a
 # drift √(2 dt kT/ζ) ξ.  But for constraints, with Δ(x) = dt f(x)/ζ + √(2 dt kT/ζ) ξ:
 SCHEDULES = {
@@ -279,7 +256,7 @@ def _frictions(value: Any, name: str) -> float | tuple[float, ...]:
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Brownian(Scheduled):
     """Overdamped dynamics of a chain with constraints, also in a homogeneous flow.
 
@@ -351,14 +328,12 @@ class Brownian(Scheduled):
         return np.broadcast_to(drag, chain.n).copy()
 
 
-# --- hybrid Monte Carlo ---------------------------------------------------------------------------
-
 BEGIN = schedule("force noise project remember")
 WAY = schedule("kick/2 drift force kick/2 project return")
 END = schedule("decide")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class HybridMonteCarlo(Scheduled):
     """Hybrid Monte Carlo on the constraint manifold: exact for any time step.
 

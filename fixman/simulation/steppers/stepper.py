@@ -1,9 +1,8 @@
 """The state of replicas, the protocol of a stepper, and what those of this package share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
+from reprlib import Repr
 from typing import Any, ClassVar, Literal, Protocol, Self, get_args, get_origin, get_type_hints
 from weakref import WeakKeyDictionary
 
@@ -23,8 +22,12 @@ from fixman.potentials import flows
 from fixman.potentials.binding import require_potential
 from fixman.potentials.energies import described, from_parameters
 
+__all__ = ["State", "Stepper"]
+
 Check = Callable[[Any, str], Any]  # takes a value and its name, returns the value to be kept
 FARTHEST = 1e8  # shortest bonds from the origin
+SHORT = Repr()
+SHORT.maxother = 120  # characters of a potential
 
 
 @dataclass(eq=False)
@@ -62,7 +65,7 @@ class State:
         return given | {"step": np.array(self.step, dtype=np.int64)}
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> State:
+    def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> Self:
         """Read what `arrays` returned."""
         x, v, targets = (np.array(arrays[k], dtype=np.float64) for k in ("x", "v", "targets"))
         random = np.array(arrays["random"], dtype=np.uint64)
@@ -117,6 +120,12 @@ class Described:
                 arrays.require_one_of(value, name, get_args(types[name]))
             elif name in self.CHECKS:
                 object.__setattr__(self, name, self.CHECKS[name](value, name))
+
+    def __repr__(self) -> str:
+        """``Langevin(dt=0.01, ensemble='stiff')``: what is not left as it is by default."""
+        values = {one.name: (getattr(self, one.name), one.default) for one in fields(self)}  # type: ignore[arg-type]
+        changed = (f"{k}={SHORT.repr(v)}" for k, (v, usual) in values.items() if v is not usual)
+        return f"{type(self).__name__}({', '.join(changed)})"
 
     def parameters(self) -> dict[str, Any]:
         """Return what `from_parameters` takes; of a flow that is a function only a name."""
@@ -190,6 +199,26 @@ class Described:
 
     def _start(self, chain: Chain, state: State, v0: ArrayLike | None) -> None:
         """Find velocities of a state, and refuse one that steps cannot begin from."""
+        raise NotImplementedError
+
+    def advance(self, chain: Chain | System, state: State, steps: int, workers: int = 1) -> None:
+        """Do ``steps`` steps on every replica, in place.
+
+        Raises
+        ------
+        ConstraintSolveError
+            If a step has no solution even in the smallest pieces, naming step and replica.
+        Exception
+            For a flow that is not one of this chain's dimension, or not finite, a ValueError; and
+            whatever a potential of your own raised.  The state is then what it was before the call.
+        """
+        workers = arrays.positive_int(workers, "workers")
+        steps = arrays.positive_int(steps, "steps")
+        if isinstance(chain, Chain):
+            require_near(chain, state)
+        self._advance(chain, state, steps, workers)
+
+    def _advance(self, chain: Any, state: State, steps: int, workers: int) -> None:
         raise NotImplementedError
 
 

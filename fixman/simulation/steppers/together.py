@@ -71,8 +71,6 @@ def start(
 
 def advance(stepper: Scheduled, system: System, state: State, steps: int, workers: int) -> None:
     """Do ``steps`` steps on every replica of a system, in place; errors name chain and bead."""
-    workers = arrays.positive_int(workers, "workers")
-    steps = arrays.positive_int(steps, "steps")
     Together.of(system, state, stepper).run(state, steps, workers)  # type: ignore[arg-type]
 
 
