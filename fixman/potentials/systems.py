@@ -24,6 +24,7 @@ from fixman.potentials.energies import Compiled, Pair, Sum, invariant
 
 Short = NDArray[np.int32]
 
+SKIN = 0.7  # of the skin of one chain: in a melt a row has more neighbours
 ROOM = 24  # neighbours of a bead to begin with
 MOST_CELLS = 2.0  # along an axis, over the root of the number of beads
 PIECE = 4096  # beads that are worth a thread
@@ -58,7 +59,7 @@ class BoundSystem:
         self._replicas = [PairForces(system, self.pair)] if self.pair else []
 
     def between(self, x: Array, pool: Executor | None = None) -> Array:
-        """Return the forces (replicas, n, dim) between chains, and those of one's own."""
+        """Return the pair forces (replicas, n, dim), and those of potentials of one's own."""
         found, none = np.zeros_like(x), np.empty((0, 2))
         for r, one in enumerate(x):
             if self.pair:
@@ -121,6 +122,7 @@ class BoundSystem:
             system.kinds, system.split(x), system.split(np.stack(forces)), strict=True
         ):
             centre = np.average(y, axis=-2, weights=chain.masses)[..., None, :]
+            # Σ f_ij·R_ij = Σ f_ij·r_ij − Σ_i f_i·(x_i − X), X the centre of the chain of i
             virial -= np.sum(f * (y - centre), axis=(1, 2, 3))
         found = (system.chains * kT + virial / system.dim) / system.volume
         return found.reshape(lead)[()]
@@ -132,6 +134,7 @@ class BoundSystem:
         raise arrays.overflow("forces", 0, ())
 
     def _of_pairs(self, x: Array) -> Array:
+        """Return Σ U_ij and Σ f_ij·r_ij (2, frames)."""
         rows, forces, out = (
             np.empty((self.system.n, 2)),
             np.empty(x.shape[1:]),
@@ -162,7 +165,7 @@ class PairForces:
         n, sigma = system.n, arrays.one_or_each(term.sigma, system.n, "sigma")
         cutoff, energy, slope = term.cut()
         reach = cutoff * float(sigma.max())
-        self.skin = 0.7 * term.skin * float(sigma.max())
+        self.skin = SKIN * term.skin * float(sigma.max())
         if system.box is not None:
             room = 0.5 * float(system.box.min()) - reach
             if room <= 0.0:
@@ -172,10 +175,10 @@ class PairForces:
                 )
             self.skin = min(self.skin, room)
         depths = np.sqrt(arrays.one_or_each(term.epsilon, n, "epsilon"))
-        constants = np.array([cutoff**2, energy, slope, reach + self.skin, core])
+        numbers = cutoff**2, energy, slope, core, reach + self.skin
         first, excluded = _excluded(system, term.exclude)
         one = slice(1 if np.ptp(sigma) == np.ptp(depths) == 0.0 else n)
-        self.beads = kernels.Beads(0.5 * sigma[one], depths[one], constants, first, excluded)
+        self.beads = kernels.Beads(0.5 * sigma[one], depths[one], *numbers, first, excluded)
         self.rows = np.empty((n, ROOM), np.int32)
         self.made = np.full((n, system.dim), np.nan)  # where the beads were
         self.grid: kernels.Grid
@@ -183,7 +186,7 @@ class PairForces:
 
     def soften(self, core: float) -> None:
         """Let the force stay as it is at this distance, over σ, below it."""
-        self.beads.constants[4] = core
+        self.beads = self.beads._replace(core=core)
 
     def set(self, x: Array, forces: Array, energies: Array, pool: Executor | None = None) -> None:
         """Set the forces (n, dim) in a configuration, and energies (n, 2) if there are rows."""
@@ -196,7 +199,7 @@ class PairForces:
 
     def _find(self, x: Array, pool: Executor | None) -> None:
         n = self.system.n
-        self.grid = _grid(self.system, x, float(self.beads.constants[3]))
+        self.grid = _grid(self.system, x, self.beads.reach)
         cells = int(np.prod(self.grid.counts))
         starts = np.empty(cells + 1, np.int32)
         places, sizes = np.empty((2, n), np.int32)

@@ -130,7 +130,11 @@ class Together(Prepared):
         state.step += steps
 
     def _stretches(self, steps: int) -> list[tuple[int, int]]:
-        """Places between the forces of so many steps."""
+        """Places (begin, end) from one FORCE to before the next, of so many steps.
+
+        A place is a move, counted over all steps.  Where FORCE is not the first move, the first
+        stretch begins at −1, where `stepping.advance` finds the forces of the start.
+        """
         schedule = self.movings[0].schedule
         at, count = [letter for letter, _ in schedule].index(stepping.FORCE), len(schedule)
         edges = [at + count * k for k in range(steps)]
