@@ -131,7 +131,7 @@ def find_neighbours(x, grid, table, beads, first, last):
     v0, v1, v2 = grid.inverse
     low, high = np.zeros(3, np.int64), np.zeros(3, np.int64)
     squares = np.empty(64)
-    numbers, row = np.empty(room, np.int32), np.empty(room, np.int32)
+    row = np.empty(room, np.int64)
     most = 0
     for place in range(first, last):
         i, found = table.beads[place], 0
@@ -176,16 +176,14 @@ def find_neighbours(x, grid, table, beads, first, last):
                             for k in range(beads.excluded_first[i], beads.excluded_first[i + 1]):
                                 acts &= beads.excluded[k] != j
                             if acts:
-                                at = found
                                 if found < room:
-                                    while at > 0 and numbers[at - 1] > j:
-                                        numbers[at], row[at] = numbers[at - 1], row[at - 1]
-                                        at -= 1
-                                    numbers[at], row[at] = j, other
+                                    row[found] = (np.int64(j) << 32) | other
                                 found += 1
-        table.sizes[place] = min(found, room)
-        for k in range(table.sizes[place]):
-            table.rows[place, k] = row[k]
+        size = min(found, room)
+        row[:size].sort()  # by bead
+        for k in range(size):
+            table.rows[place, k] = row[k] & 0xFFFFFFFF
+        table.sizes[place] = size
         most = max(most, found)
     return most
 
