@@ -34,16 +34,16 @@ FARTHEST = 1e8  # σ from the origin
 PIECE = 4096  # beads that are worth a thread
 
 
-def bind(model: Chain | System, potential: Any) -> Bound | BoundSystem:
+def bind(chain: Chain | System, potential: Any) -> Bound | BoundSystem:
     """Put a potential on a chain or a system, where it has energies and forces.
 
     In a system a `WCA` or `LennardJones` acts between the beads of all chains, a potential of your
     own and a `Compiled` one take the positions (n, dim) of all, and every other acts in each chain.
     ValueError for a potential that names beads or angles that a chain does not have.
     """
-    if isinstance(model, System):
-        return BoundSystem(model, potential)
-    return binding.bind(model, potential)
+    if isinstance(chain, System):
+        return BoundSystem(chain, potential)
+    return binding.bind(chain, potential)
 
 
 @dataclass(frozen=True)
