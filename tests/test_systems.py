@@ -278,7 +278,7 @@ def test_refusals(small):
     with pytest.raises(ValueError, match="open space"):
         fx.random_walks(fx.System(chain, 2))
     crowded = fx.System(fx.Chain.linear(4, dim=2), 30, box=5.0)
-    with pytest.raises(fx.ConstraintSolveError, match="a density of 4.8"):
+    with pytest.raises(fx.ConstraintSolveError, match=r"a density of 4\.8"):
         start(crowded)
     y = copy.deepcopy(x)
     y[20:25] = y[:5]
