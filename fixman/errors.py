@@ -60,16 +60,16 @@ def _where(frame: Frame) -> str:
 
 
 class FrameError(_LocatedError, ValueError):
-    """A configuration, or other argument of numbers, that has no answer.
+    """A configuration or another numerical argument for which there is no answer.
 
     Attributes
     ----------
     frame : int, tuple of int or None
-        Which of many along the leading axes, one number for each of them; None of one alone.
+        Index of the configuration, one number for each leading axis; None if there is no such axis.
     coordinates : tuple of Coordinate
-        Those that are singular or depend on each other.
+        Coordinates that are singular or depend on each other.
     beads : tuple of int
-        Those at fault, by default all that the coordinates are made of; without the base point.
+        Beads at fault, without the base point; by default all beads of ``coordinates``.
     body : int or None
         Number of a body of a `fixman.rigid.SerialChain`.
     step, replica : int or None
@@ -86,18 +86,18 @@ class SingularConstraintError(FrameError):
 
 
 class SingularCoordinateError(FrameError):
-    """An answer in soft coordinates was asked where those coordinates are singular.
+    """An answer in soft coordinates needs a coordinate that is singular there.
 
     A 3-D angle has no gradient where it is 0 or π, and a torsion has none where one of its two
-    angles is.  Answers in Cartesian coordinates, tensions and ln det H^bb are not affected.
+    angles is 0 or π.  Cartesian coordinates, tensions and ln det H^bb are not affected.
     """
 
 
 class ConstraintSolveError(_LocatedError, RuntimeError):
     """An iterative projection onto the constraints did not converge.
 
-    The attributes are those of `FrameError`.  ``step`` and ``replica`` say where a stepper failed,
-    counted from the start of the state; ``frame`` is None there.
+    The attributes are those of `FrameError`.  If a stepper failed, ``step`` counts from the start
+    of the state, and ``frame`` is None.
     """
 
 
@@ -106,15 +106,15 @@ class RunFolderError(ValueError):
 
 
 class RunStorageError(OSError):
-    """A run could not be written on: the disk is full, or its file was moved or removed."""
+    """A run could not be written: the disk is full, or the file of the run was moved or removed."""
 
 
 class RunVersionWarning(UserWarning):
-    """A run goes on with other versions than it began with, so perhaps not bit for bit."""
+    """A run is resumed with other versions than before, so the last bits may differ."""
 
 
 class RunDamageWarning(UserWarning):
-    """A run is damaged, and is read from what is whole; the text says what is lost."""
+    """A run is damaged; its undamaged part is read, and the text says what is lost."""
 
 
 class ShortSeriesWarning(UserWarning):

@@ -129,7 +129,7 @@ def test_the_command_exports_runs_of_rigid_bodies(tmp_path, run):
     assert len(atoms(tmp_path / "x.pdb")[0]) == 5
     wrong = {
         ("--to", "x.gsd"): "--to must end in .csv, .pdb, got x.gsd",
-        ("--to", "y.csv", "--replica", "0"): "--replica is for other files",
+        ("--to", "y.csv", "--replica", "0"): "--replica is not for .csv",
         ("--to", "x.csv"): "x.csv exists",
     }
     for words, message in wrong.items():

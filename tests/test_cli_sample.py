@@ -79,7 +79,7 @@ def test_weights_are_told(run, drawing):
         (["--out", "x.txt"], "--out must end in .npz, got x.txt"),
         (["--out", "nowhere/x.npz"], "no such folder"),
         (["--out", "taken.npz"], "taken.npz exists"),
-        (["--angle", "60"], "--angle is for hard angles"),
+        (["--angle", "60"], "--angle needs hard angles"),
     ],
 )
 def test_errors_are_one_line_and_leave_nothing(run, drawing, tmp_path, arguments, message):

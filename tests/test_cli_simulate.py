@@ -325,8 +325,8 @@ def test_rings(run):
         (["--method", "newton", "--friction", "2"], "--friction is for --method langevin"),
         (["--method", "newton", "--ensemble", "stiff"], "--ensemble is for --method langevin"),
         (["--dt", "-1"], "dt must be positive"),
-        (["--angle", "60"], "--angle is for hard angles, and this chain has none"),
-        (["--hard", "length,angle", "--torsion", "60"], "--torsion is for hard torsions"),
+        (["--angle", "60"], "--angle needs hard angles, and this chain has none"),
+        (["--hard", "length,angle", "--torsion", "60"], "--torsion needs hard torsions"),
         (["--hard", "length,angle", "--angle", "200"], "--angle is in degrees"),
         (["--hard", "length,angle", "--angle", "0"], "a straight angle cannot be hard in 3-D"),
         (["--hard", "length,angle", "--angle", "180"], "folded back cannot be hard in 3-D"),
@@ -568,8 +568,8 @@ def test_export(run, peer):
     ("arguments", "message"),
     [
         (["--to", "x.txt"], "--to must end in .gsd, .h5, .hdf5, .h5md, .pdb, .dcd"),
-        (["--to", "x.pdb"], "this run is of no PDB file"),
-        (["--to", "x.h5", "--replica", "0"], "--replica is for other files"),
+        (["--to", "x.pdb"], "this run has no PDB file"),
+        (["--to", "x.h5", "--replica", "0"], "--replica is not for .h5"),
         (["--to", "x.gsd", "--replica", "2"], "the run has replicas 0 to 1, got 2"),
         (["--to", "x.gsd", "--start", "20"], "no frame of run is chosen"),
         (["--to", "x.gsd", "--step", "0"], "--step must not be 0"),
@@ -628,7 +628,7 @@ def test_what_does_not_fit_into_memory_is_refused(flag, tmp_path, capsys):
         (["--steps", "1e300"], "steps must be below 2⁶³, about 9.2e18"),
         (["--beads", "1e300"], "--beads must be below 2⁶³"),
         (["--length", "nan"], "lengths must be finite, got nan"),
-        (["--hard", "angle", "--dt", "0.1", "--replicas", "64"], "hold the lengths too"),
+        (["--hard", "angle", "--dt", "0.1", "--replicas", "64"], "make the lengths hard"),
     ],
 )
 def test_nonsense_is_one_line(flags, text, tmp_path, capsys):

@@ -134,10 +134,10 @@ def test_words_take_the_flags_of_chains():
         ("comb:0x4", "no such file: comb:0x4; chains by words"),
         ("ring:2", "at least 3 beads"),
         ("star:1000000x1000000", "GB of memory"),
-        ("linear:5 --select name", "--select is for other chains than those by words"),
-        ("chain.json --dim 2", "--dim is for other chains than those of JSON"),
-        ("chain.json --hard angle", "--hard is for other chains than those of JSON"),
-        ("two.data --length 2", "--length is for other chains than molecules"),
+        ("linear:5 --select name", "--select is not for chains by words"),
+        ("chain.json --dim 2", "--dim is not for chains of JSON"),
+        ("chain.json --hard angle", "--hard is not for chains of JSON"),
+        ("two.data --length 2", "--length is not for molecules"),
         ("two.data", "two.data has 1 chain of 3 beads, 1 chain of 2 beads: choose equal"),
     ],
 )
@@ -263,7 +263,7 @@ def test_info_refuses_in_a_line(run, peer, name, content):
     assert err.startswith("fixman: error: ")
     assert err.count("\n") == 1
     assert name in err
-    assert ("the topology or the run" in err) == name.endswith((".npz", ".h5", ".dcd"))
+    assert ("their topology or run" in err) == name.endswith((".npz", ".h5", ".dcd"))
 
 
 # --- rigid ----------------------------------------------------------------------------------------
@@ -325,7 +325,7 @@ def test_a_motion_is_written(run, panda, peer):
 @pytest.mark.parametrize(
     ("flags", "text"),
     [
-        ("--out fall", "--out and --plot are of a motion: say how long, --time 1"),
+        ("--out fall", "--out and --plot need a motion: give its duration, --time 1"),
         ("--time 1 --out nowhere/fall", "nowhere"),
         ("--time -1", "--time must be positive"),
         ("--time nan", "must be positive"),

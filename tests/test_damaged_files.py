@@ -240,7 +240,7 @@ def test_a_topology_that_lost_an_atom(run, files, tmp_path):
     other = tmp_path / "run.pdb"
     MDAnalysis.Universe(str(files[1]), to_guess=()).atoms.write(str(other))
     err = run("audit", path, other)[2]
-    assert err.endswith("? if a name misleads, say --topology-format 'PSF' or --format 'DCD'\n")
+    assert err.endswith("? if the name misleads, give --topology-format 'PSF' or --format 'DCD'\n")
 
 
 def test_a_frame_of_another_size_is_named(files, monkeypatch):

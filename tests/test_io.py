@@ -296,7 +296,7 @@ def test_files_that_cannot_be_read(read, tmp_path):
 def test_files_of_misleading_names(read, tmp_path, name):
     path = tmp_path / name
     path.write_text("@<TRIPOS>MOLECULE\nx\n1 0\nSMALL\nUSER_CHARGES\n")
-    words = "if a name misleads, say topology_format='PSF' or format='DCD'$"
+    words = "if the name misleads, give topology_format='PSF' or format='DCD'$"
     with pytest.raises(ValueError, match=words):
         read(path, select="all")
 
@@ -437,7 +437,7 @@ def test_atom_styles(universe, tmp_path, line, style, given):
 def test_atom_styles_that_are_not_known(universe, tmp_path, style):
     path = tmp_path / "data.x"
     path.write_text(f"title\n\n1 atoms\n\nAtoms # {style}\n\n1 1 0 0 0\n")
-    with pytest.raises(ValueError, match=f"style of data.x is {style or 'not said'}: say it"):
+    with pytest.raises(ValueError, match=f"style of data.x is {style or 'unknown'}: give"):
         universe.open_universe(path)
 
 

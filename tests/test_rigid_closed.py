@@ -681,7 +681,7 @@ def test_errors_name_the_chain():
         (lambda: Closure(0, 1, ("x", "x")), "each once"),
         (lambda: Closure(0, 1, ()), "kind must be one of"),
         (lambda: Closure(0, 1, np.array(["x", "w"])), "kind must be one of"),
-        (lambda: Linkage(rods(1, 1), Closure(None, 1, ("x", "rx"))), "one turn, in which all"),
+        (lambda: Linkage(rods(1, 1), Closure(None, 1, ("x", "rx"))), "one turn: all joints"),
         (
             lambda: Linkage(rods(1), Closure(End(None, axes=np.eye(3)[[2, 0, 1]]), 0, ("y", "ry"))),
             "one turn",

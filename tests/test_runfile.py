@@ -824,7 +824,7 @@ def test_an_older_block_costs_its_own_frames(path):
     spoil(path, "blocks", "first = 6 AND name = 'x'")
     run, whole = fx.load_run(path), start(None)
     assert np.array_equal(run[9:].x, whole.x[9:])
-    message = r"damaged in frames 6 to 8: the checksum of x .*; those before 6 and from 9 on can"
+    message = r"damaged in frames 6 to 8: the checksum of x .*; frames before 6 and from 9 on can"
     with pytest.raises(fx.RunFolderError, match=message):
         np.asarray(run.x)
     with pytest.raises(fx.RunFolderError, match=f"{message}.* it cannot be resumed"):
@@ -1106,7 +1106,7 @@ def test_another_version_warns(tmp_path, monkeypatch):
 def test_another_run_in_the_place_of_one_is_told(path):
     run = fx.load_run(path)
     start(path, rng=8, overwrite=True)
-    with pytest.raises(fx.RunFolderError, match="another run is in the place of"):
+    with pytest.raises(fx.RunFolderError, match="another run has replaced"):
         np.asarray(run.x)
 
 

@@ -198,7 +198,7 @@ class Lost(Pool):
 
 def test_a_scheduler_that_is_lost_costs_nothing_that_was_written(tmp_path):
     pool = Lost(1)
-    message = r"given the run up \(the scheduler closed\)"
+    message = r"dropped the run \(the scheduler closed\)"
     with pytest.raises(ConnectionError, match=message) as error:
         run_it(client=pool, out=tmp_path / "run")
     part = fx.load_run(tmp_path / "run")

@@ -350,7 +350,7 @@ def test_bends_that_came_to_be_straight_are_named():
     cause, _ = moving.cause_of(bound, stepper, state, 0, bent)
     assert cause.startswith("a bead would move further")
     said, at = moving.cause_of(bound, stepper, state, 0, stuck)
-    assert said.startswith("bends came to be straight, where angle(0, 1, 2) cannot be held")
+    assert said.startswith("bends became straight, where angle(0, 1, 2) cannot be held")
     assert fx.Coordinate("angle", (0, 1, 2)) in at["coordinates"]
 
 

@@ -194,7 +194,7 @@ def test_angles_that_are_straight_are_held_as_such():
     sides = [(0, 1, 2), (2, 3, 4), (0, 5, 4)]
     held = fx.Chain.from_bonds(7, triangle, straight=sides, drop_redundant=True)
     assert held.straight == tuple(sides)
-    with pytest.raises(ValueError, match="two is the most"):
+    with pytest.raises(ValueError, match="at most two"):
         fx.Chain.from_bonds(7, triangle, straight=[*sides, (1, 6, 3)])
 
 

@@ -237,10 +237,10 @@ def test_other_force_fields_are_noticed(run, io):
     about = fx.load_run("run").about
     io.Molecule.of_run(about)
     about["stepper"]["potential"]["forcefield"] = ["amber99sbildn.xml"]
-    with pytest.raises(ValueError, match="makes another System of these atoms than when the run"):
+    with pytest.raises(ValueError, match="makes another System than at the start of the run"):
         io.Molecule.of_run(about)
     about["stepper"]["potential"] = None
-    with pytest.raises(ValueError, match="this run is of no PDB file"):
+    with pytest.raises(ValueError, match="this run has no PDB file"):
         io.Molecule.of_run(about)
 
 
@@ -276,7 +276,7 @@ def test_files_that_will_not_do(run, tmp_path):
         assert "error: bad.pdb cannot be read as a PDB file: " in error
     (tmp_path / "wet.pdb").write_text(TEXT.replace("END\n", WATER), encoding="utf-8")
     error = run("torsional", "wet.pdb", *SHORT, "--out", "r")[2]
-    assert "the file has 2 molecules, which begin with ACE 1 H1, HOH 4 O, and has to" in error
+    assert "the file has 2 molecules, which begin with ACE 1 H1, HOH 4 O, but must" in error
     assert "--drop-solvent leaves water and ions out" in error
     assert run("torsional", "wet.pdb", *SHORT, "--drop-solvent", "--out", "dry")[0] == 0
     bare = "".join(line for line in TEXT.splitlines(True) if " H" not in line[12:15])
@@ -497,7 +497,7 @@ def test_a_vacuum_is_said(io, run, tmp_path):
     assert err.startswith("fixman: warning: solvent is left out, and amber14-all.xml, amber14/tip")
     assert "implicit/obc2.xml beside amber14-all.xml" in err
     error = run("torsional", "zn.pdb", *dry, *more)[2]
-    assert "2 molecules, which begin with ACE 1 H1, A/ZN 162 ZN, and has to have one" in error
+    assert "2 molecules, which begin with ACE 1 H1, A/ZN 162 ZN, but must have one" in error
     for field in (FIELD, ("amber14-all.xml", "implicit/obc2.xml")):
         given = ("--forcefield", *field, *USUAL[3:], *more, "--drop-solvent")
         code, out, err = run("torsional", "zn.pdb", *given)
@@ -603,7 +603,7 @@ def test_runs_without_names_go_to_formats_without_names(run, molecule, peer):
 
     flags = ("--beads", "3", "--steps", "4", "--every", "2", "--seed", "1", "--out")
     assert run("simulate", *flags, "r")[0] == 0
-    assert "of no PDB file" in run("export", "r", "--to", "r.pdb")[2]
+    assert "has no PDB file" in run("export", "r", "--to", "r.pdb")[2]
     assert run("simulate", *flags, "p", "--dim", "2")[0] == 0
     assert "the run has dim=2" in run("export", "p", "--to", "p.dcd")[2]
     chain = molecule.chain()

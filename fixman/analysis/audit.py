@@ -4,8 +4,8 @@ Constraining hard coordinates samples ρ_rigid; the limit of equally stiff sprin
 ρ_stiff = ρ_rigid (det H^bb)^(-1/2). The standard deviation of ½ ln det H^bb in kT, the spread,
 bounds to first order what changes: an average ⟨A⟩ moves by −cov(A, ½ ln det H^bb).
 
-Samples of a flexible molecule, set onto the constraints, stand for the stiff ensemble, and samples
-of a run with constraints, taken as they are, for the rigid one. Weights lead to the other.
+Samples of a flexible molecule, set onto the constraints, represent the stiff ensemble. Samples of a
+run with constraints, used as they are, represent the rigid one. Weights give the other.
 """
 
 from __future__ import annotations
@@ -40,11 +40,10 @@ MEANS = ("mean_square_end_to_end", SIZES[0], False), ("radius_of_gyration", SIZE
 class GroupReport:
     """½ ln det H^bb of every frame and chain of one group, and what follows from it.
 
-    half_logdet (frames, chains) in kT; scatter tells how much the hard coordinates vary in the
-    samples as read. sizes (frames, chains) are the squared end-to-end distance (of linear chains)
-    and radius of gyration, weighted with the masses, and a fingerprint by which copies are known;
-    counts, if asked for, histograms of soft angles and torsions. The samples are taken for those of
-    ensemble.
+    half_logdet (frames, chains) is in kT; scatter is how much the hard coordinates vary in the
+    samples as read. sizes (frames, chains) are the squared end-to-end distance (linear chains) and
+    mass-weighted radius of gyration, and a fingerprint that identifies copies; counts, if asked
+    for, are histograms of soft angles and torsions. The samples are those of ensemble.
     """
 
     chain: Chain
@@ -77,7 +76,7 @@ class GroupReport:
 
     @cached_property
     def spread_error(self) -> float:
-        """Standard error of `spread`, which knows of correlations in time."""
+        """Standard error of `spread`, with regard to correlations in time."""
         return averages.spread_error(self.half_logdet)
 
     @property
@@ -92,7 +91,7 @@ class GroupReport:
 
     @cached_property
     def share(self) -> Share:
-        """Share of a rigid run that weights (det H^bb)^(-1/2), rigid → stiff, leave (Kish)."""
+        """Kish's share of a rigid run that weights (det H^bb)^(-1/2), rigid → stiff, leave."""
         share = averages.share_left(self.half_logdet, self.ensemble)
         return share._replace(enough=share.enough and self.distinct >= averages.FEWEST_SAMPLES)
 
@@ -103,7 +102,7 @@ class GroupReport:
 
     @cached_property
     def independence(self) -> Independence:
-        """How the samples hang together: neighbours in time, frames as wholes, a drift."""
+        """Correlations of the samples in time and within frames, and their drift."""
         # Rounding, where nothing else varies, drifts as it likes.
         varies = self.range >= averages.SAME_LOGDET
         return independence(self.half_logdet if varies else np.zeros(self.half_logdet.shape))
@@ -115,7 +114,7 @@ class GroupReport:
 
     @property
     def reweightable(self) -> bool:
-        """Whether the samples tell distributions of the other ensemble."""
+        """Whether the samples are enough for distributions in the other ensemble."""
         if self.contradicted:
             return False
         sign = 1.0 if self.ensemble == "stiff" else -1.0
@@ -124,7 +123,7 @@ class GroupReport:
 
     @property
     def contradicted(self) -> bool:
-        """Whether samples taken for rigid vary in what they would have to hold."""
+        """Whether the hard coordinates of samples said to be rigid vary."""
         return self.ensemble == "rigid" and self.scatter.held < self.scatter.rows
 
     @property
@@ -192,7 +191,7 @@ class GroupReport:
 
     @property
     def vague(self) -> bool:
-        """Whether too few independent samples tell the error of the spread."""
+        """Whether independent samples are too few for the error of the spread."""
         return self.independent < averages.FEWEST_SAMPLES and not self.constant
 
 
@@ -221,7 +220,7 @@ class AuditReport:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What the samples of each group give away, and the notes."""
+        """Signs in the samples of each group, and the notes."""
         return (*(note for group in self.groups for note in group.notes), *self.notes)
 
     @property
@@ -276,9 +275,9 @@ def audit(
 ) -> AuditReport:
     """Evaluate ½ ln det H^bb of every frame and chain, group by group.
 
-    The hard coordinates are first set to their pooled means, as constraining them would; `as_is`
-    skips that. Hard bends that are straight, but for thermal swings, are held straight, and
-    dependent rows are left out, which is noted. `hard` are words as in `Chain.from_bonds`; `groups`
+    The hard coordinates are first set to their pooled means, as constraints would set them; `as_is`
+    skips this. Hard bends that are straight except for thermal motion are held straight, and
+    dependent rows are left out; notes say so. `hard` are words as in `Chain.from_bonds`; `groups`
     is what `read_chains` returns, or groups of x (frames, chains, n, 3) and masses (n,).
     `histograms` counts soft angles and torsions as well, and `notes` join the report's own. O(n) a
     sample. `MetricAnalysis` does the same from a trajectory, frame by frame and in parallel.

@@ -1,4 +1,4 @@
-"""Averages in both ensembles, from the samples of one of them, with errors that know of time."""
+"""Averages in both ensembles from samples of one, with errors that regard correlations in time."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ SAME_SIZE = 1e-5  # relative to the mean
 
 
 class Share(NamedTuple):
-    """The share that reweighting would leave of the samples of a rigid run, between 0 and 1.
+    """Share of the samples of a rigid run that reweighting would leave, between 0 and 1.
 
-    Where fewer than 20 independent samples decide, enough is False and the error means nothing.
+    With fewer than 20 independent samples, enough is False and the error means nothing.
     """
 
     value: float
@@ -50,8 +50,8 @@ class Share(NamedTuple):
 class EnsembleMean:
     """The average of one observable in both ensembles: pairs of a value and its standard error.
 
-    change is rigid less stiff, size how many independent samples the reweighted average is worth.
-    Below 20 the numbers tell nothing, and enough is False.
+    change is rigid less stiff; size is the number of independent samples that the reweighted
+    average is worth. If size is below 20, enough is False and the numbers mean nothing.
     """
 
     stiff: tuple[float, float]

@@ -4,11 +4,11 @@ A(ξ) = −kT ln P(ξ), P the density of ξ in a model that does not hold it, ha
 
     dA/dξ = ⟨w (λ + kT G)⟩ / ⟨w⟩                                                        (1)
 
-over configurations of a chain that does (Carter, Ciccotti, Hynes & Kapral 1989; Sprik & Ciccotti
+over configurations of a chain that holds ξ (Carter, Ciccotti, Hynes & Kapral 1989; Sprik & Ciccotti
 1998; den Otter & Briels 1998).  λ is the multiplier whose force on the beads is +λ ∂ξ/∂x, minus the
-tension, averaged over momenta.  With b what the model itself holds, c the same and ξ, S = (H^cc)⁻¹,
-V = M⁻¹ B_cᵀ S_ξ, along which ξ changes at rate 1 and nothing else that is held, and F the forces of
-the potential alone, however the run was made::
+tension, averaged over momenta.  The model holds the coordinates b; c are b and ξ, and S = (H^cc)⁻¹.
+Along V = M⁻¹ B_cᵀ S_ξ, ξ changes at rate 1 and no coordinate b changes.  F are the forces of the
+potential alone, however the run was made::
 
     λ = −S_ξ · (B_c M⁻¹ F + kT tr[(M⁻¹ − M⁻¹ B_cᵀ S B_c M⁻¹) ∂²q_c])                    (2)
     Z = det H^cc / det H^bb = 1 / S_ξξ                                                  (3)
@@ -216,29 +216,29 @@ def mean_force(
     chain : Chain
         One that holds ξ, as `hold` returns it; the model is this chain without ξ.
     x : (frames, ..., n, dim)
-        In which ξ has one value.  Axis 0 is time, further leading axes are independent chains.
+        Frames with one value of ξ.  Axis 0 is time, further leading axes are independent chains.
     coordinate : Coordinate or tuple
         As for `hold`.
     potential, force : optional
         Potential of the run, as for steppers; or its forces, like x.
     ensemble : "rigid" or "stiff"
-        Ensemble of the model.  It makes no difference where the model holds nothing.
+        Ensemble of the model; it makes no difference if the model holds nothing.
     sampled : "rigid" or "stiff", optional
-        That the frames are from, by default the same.  Where nothing but ξ is held, a run with
-        constraints as such is "rigid".
+        Ensemble of the frames, by default ``ensemble``.  If ξ alone is held, a run with constraints
+        and no correction is "rigid".
 
     Returns
     -------
     MeanForce
-        P(ξ) is the density of ξ as such: of a free pair at distance r, A = U − 2 kT ln r.  The
-        error knows of correlations in time, but not of states that no frame has visited.
+        P(ξ) is the density of ξ itself: a free pair at distance r has A = U − 2 kT ln r.  The error
+        regards correlations in time, but not states that no frame has visited.
 
     Raises
     ------
     SingularConstraintError
         If the hard coordinates cannot be held in some frame, which is named.
     ValueError
-        If ξ, or what else is hard, varies over the frames; if there is one only.
+        If ξ or another hard coordinate varies over the frames; if there is only one frame.
     """
     x, kT = _configurations(chain, x, 1), arrays.positive(kT, "kT")
     sampled = ensemble if sampled is None else sampled
@@ -272,15 +272,14 @@ def metric(chain: Chain, x: ArrayLike, coordinate: Named | Gradient, step: float
     Parameters
     ----------
     chain : Chain
-        With ξ among its hard coordinates; for a function, without.  The others, whatever the other
-        program holds besides, are counted in Z = 1 / ((H^cc)⁻¹)_ξξ.
+        Its hard coordinates include ξ, unless ξ is a function.  The others, which the other program
+        holds besides, count in Z = 1 / ((H^cc)⁻¹)_ξξ.
     x : (..., n, dim)
     coordinate : as for `hold`, or a function
         It returns ∂ξ/∂x (n, dim) of one configuration (n, dim), not zero, nor along what is held,
         and is called thrice a frame.
     step : float
-        How far the bead that moves most is moved to find a function's G by differences, whose error
-        is of order step².
+        Largest move of a bead in the differences that give G of a function, with error O(step²).
     """
     x, step = _configurations(chain, x), arrays.positive(step, "step")
     if callable(coordinate):
@@ -382,7 +381,7 @@ def _differences(chain: Chain, x: Array, gradient: Gradient, step: float) -> Met
 
     u, Z = moved(x)
     if not (Z > 0.0).all():
-        raise ValueError("gradient(x) vanishes in some frame, but for what is hard")
+        raise ValueError("gradient(x) is 0 in some frame, or along hard coordinates alone")
     way = step / np.sqrt((u * u).sum(axis=-1).max(axis=-1))
     shift = way[..., None, None] * u
     slope = (moved(x + shift)[1] - moved(x - shift)[1]) / (2.0 * way)
@@ -402,7 +401,7 @@ def _require_held(chain: Chain, x: Array, k: int) -> None:
     wrong = varies > VARIES * np.where(rows.trait("radians"), 1.0, lengths)
     if wrong.any():
         row = k if wrong[k] else int(np.argmax(wrong))
-        said = "over the frames: they are of a run that does not hold it"
+        said = "over the frames: their run did not hold it"
         raise ValueError(f"{rows[row]} varies by {varies[row]:.3g} {said}")
 
 
@@ -410,8 +409,8 @@ def free_energy(xi: ArrayLike, forces: Sequence[Sequence[Any]]) -> FreeEnergy:
     """Integrate mean forces to A(ξ) − A(ξ₀), by a cubic spline through them.
 
     ``xi`` (m,) ascends; ``forces`` are m of MeanForce, or pairs of a value and its error, which are
-    independent.  The spline is linear in them, so that errors are exact but for what it smooths
-    over, of order spacing⁴.  A difference has the variance C_ii + C_jj − 2 C_ij.
+    independent.  The spline is linear in the forces, so errors are exact except for its
+    interpolation error, of order spacing⁴.  A difference has the variance C_ii + C_jj − 2 C_ij.
     """
     xi = arrays.series(xi, (), "xi", 1)
     if xi.ndim > 1 or xi.size < 2 or not (np.diff(xi) > 0.0).all():

@@ -87,7 +87,7 @@ class Molecules:
             return np.asarray(self.hydrogens, dtype=bool)
         if np.all(self.masses <= hard_sets.HYDROGEN) and len(self.masses) > 2:
             said = f"all masses of {self.label()} are below {hard_sets.HYDROGEN}"
-            raise ValueError(f"{said}, and tell no hydrogens: are they in amu?")
+            raise ValueError(f"{said}, so hydrogens are unknown: are masses in amu?")
         return hard_sets.by_mass(np.asarray(self.masses, dtype=np.float64))
 
 

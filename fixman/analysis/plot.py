@@ -1,7 +1,7 @@
 """Pictures of chains, arms, runs and distributions: functions that draw into a matplotlib `ax`.
 
-Each takes and returns the ax.  `figure` makes one of a journal's column width, and with `style` as
-context it has the fonts and colours of this library's own figures:
+Each function takes and returns the ax.  `figure` makes a figure of a journal's column width; the
+context `style` gives the fonts and colours of this library's own figures:
 
     with fx.plot.style():
         fig = fx.plot.figure()
@@ -100,7 +100,7 @@ def chain(
 
     Axes made with ``projection="3d"`` show space; flat ones show the plane that the chain fills
     most, with z upwards, or y where it lies flat.  `values` are one number per bond, in the order
-    of ``chain.coordinates``; or one per hard coordinate, as `Motion.tension` is, of which those of
+    of ``chain.coordinates``; or one per hard coordinate, as in `Motion.tension`; only those of
     bonds are shown.
     """
     require_chain(chain)
@@ -192,9 +192,9 @@ def arm(ax: Axes, arm: SerialChain, q: npt.ArrayLike) -> Axes:
 def trajectory(ax: Axes, run: Run | Trajectory, values: npt.ArrayLike | None = None) -> Axes:
     """Numbers (frames, ...) against time, by default the change of energy of rigid bodies.
 
-    Of a `Run` give the `values`, as ``observables.radius_of_gyration(run.chain, run.x)``: each
-    replica is a thin line, their mean a thick one.  Those of rigid bodies, as ``run.q``, are a line
-    each.
+    A `Run` needs `values`, such as ``observables.radius_of_gyration(run.chain, run.x)``: each
+    replica is a thin line, their mean a thick one.  Each component of a rigid-body array such as
+    ``run.q`` is one line.
     """
     time = np.asarray(run.time if hasattr(run, "time") else run.times)
     if values is None:
@@ -262,8 +262,8 @@ def audit_histogram(
 ) -> Axes:
     """Distribution of ½ ln det H^bb about its mean, in kT, one outline per labelled group.
 
-    Solid: samples as they are. Dashed: reweighted to the other ensemble, by (det H^bb)^(∓1/2); of
-    the `reweighted` labels only, where given, and the legend says what was left out.
+    Solid: samples as they are. Dashed: reweighted to the other ensemble, by (det H^bb)^(∓1/2); only
+    for the `reweighted` labels if given; the legend says which labels were left out.
     """
     reweightable = samples.keys() if reweighted is None else set(reweighted)
     for number, (label, values) in enumerate(samples.items()):
@@ -330,8 +330,8 @@ def timing(
 def spy(ax: Axes, part: Partition) -> Axes:
     """Elements of H that are not zero, soft rows above hard ones (Lee & Chirikjian 2005, eq. 24).
 
-    The darker, the larger: shades follow the logarithm of |H_ij|, down to the lightest at a
-    thousandth of the block's largest element and below.  White is zero.
+    Shades follow the logarithm of |H_ij|: darkest at the block's largest element, lightest at a
+    thousandth of this element and below.  White is zero.
     """
     soft, hard = part.H_ab.shape
     image = np.ones((soft + hard, soft + hard, 3))

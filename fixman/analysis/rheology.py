@@ -1,12 +1,13 @@
-"""Stress of bead-rod chains in dilute solution, and what rheologists make of it.
+"""Stress of bead-rod chains in dilute solution, and material functions from the stress.
 
-A stress here is what one chain adds, (dim, dim) in units of energy, positive where it pulls: times
-the number of chains per volume it is a stress of the solution.  Its mean at equilibrium is zero, so
-that a pressure n_p kT is left out.  Chains drain freely: bead k has a friction ζ_k of its own, and
-the solvent the velocity gradient κ, with v = κ x.  Stretching is positive in x, shear is κ_xy.
+A stress here is that of one chain, (dim, dim) in units of energy, positive if the chain pulls:
+times the number of chains per volume it is a stress of the solution.  The mean stress at
+equilibrium is zero: the pressure n_p kT is left out.  Chains drain freely: bead k has a friction
+ζ_k of its own, and the solvent the velocity gradient κ, with v = κ x.  Stretching is positive in x,
+shear is κ_xy.
 
 Friction, flow, kT, ensemble and potential are those of ``stepper``, the `fixman.Brownian` that made
-the frames.  For frames from elsewhere make one that describes the solvent; its dt does not matter.
+the frames.  For other frames make a stepper that describes the solvent; its dt does not matter.
 
 Every configuration has two stresses, whose averages are the same in a steady flow.  X is the centre
 of friction, K = 1/ζ, B the hard rows, S = (B K Bᵀ)⁻¹, and f the forces of potential and metric::
@@ -17,9 +18,9 @@ of friction, K = 1/ζ, B the hard rows, S = (B K Bᵀ)⁻¹, and f the forces of
                c_l = tr[(K − K Bᵀ S B K) ∂²q_l]                                            (4)
 
 F_k is the whole force on bead k except the solvent's, averaged over noise (`mechanics.drift`).
-Kramers' stress is Giesekus' less ½ dQ/dt in the mean over the noise to come, and holds at any
-moment, also at rest and in flows that change.  Giesekus' needs no forces and fluctuates little in
-slow flows.
+Kramers' stress is Giesekus' less ½ dQ/dt, averaged over later noise, and holds at any moment, also
+at rest and in flows that change.  Giesekus' stress needs no forces and fluctuates little in slow
+flows.
 """
 
 from __future__ import annotations
@@ -80,12 +81,12 @@ def giesekus_stress(
         Free.
     x : (..., n, dim)
     stepper : Brownian
-        That made the frames, or describes their solvent.
+        The stepper that made the frames, or one that describes their solvent.
     times : (frames,), optional
-        ``run.times`` of the frames, axis 0 of x; needed where the flow is a function of time, or
-        there is none.  The stress then has −½ dQ/dt by differences between frames, which only
-        averages over many replicas tell; they must be close, and a jump of the flow is smeared over
-        those next to it.
+        ``run.times`` of the frames, axis 0 of x; needed without a flow, or if the flow is a
+        function of time.  The stress then has −½ dQ/dt by differences between frames; frames must
+        be close, and only averages over many replicas are useful.  A jump of the flow is smeared
+        over the next frames.
     """
     x, zeta, times = _checked(chain, x, stepper, times, free=True)
     kappa = _gradients(chain, x, stepper, times)
@@ -123,26 +124,26 @@ def kramers_stress(
 def tensions(
     chain: Chain, x: ArrayLike, stepper: Brownian, *, times: ArrayLike | None = None
 ) -> Array:
-    """Tensions of the hard coordinates averaged over the noise; a stretched rod has one above 0.
+    """Tensions of the hard coordinates averaged over the noise; a stretched rod has a tension > 0.
 
-    T of (3), with f without the rods.  At rest they are not zero: of a rigid dumbbell 2 kT/a in
+    T of (3); f excludes the rods.  Tensions at rest are not zero: 2 kT/a for a rigid dumbbell in
     space, since its beads would fly apart.
 
-    (..., n_hard), in the order of ``chain.hard``: forces of rods, torques of hard angles.  Of any
-    chain: on a fixed base y is x, and the flow at rest in the base point; otherwise y is about the
-    centre of friction.  Arguments and errors are those of `kramers_stress`.
+    (..., n_hard), in the order of ``chain.hard``: forces of rods, torques of hard angles.  The
+    chain may be any: on a fixed base y is x, and the flow rests at the base point; otherwise y is
+    about the centre of friction.  Arguments and errors are those of `kramers_stress`.
     """
     x, zeta, times = _checked(chain, x, stepper, times)
     return _forces(chain, x, zeta, stepper, times)[0].tensions
 
 
 def instantaneous_viscosity(chain: Chain, x: ArrayLike, stepper: Brownian) -> Array:
-    """Viscosity that rods have at once, before their orientation changes, (...).
+    """Viscosity of rods at the start of a flow, before their orientation changes, (...).
 
     The part of Kramers' stress that is proportional to the flow, averaged over all directions:
     Σ (B v)·S (B v)/((d + 2)(d − 1)) over an orthonormal basis of symmetric traceless E, where the
-    velocities are v_k = E y_k.  ζa²/30 of a rigid dumbbell, 2/5 of its viscosity at rest.
-    Relaxation moduli have it as η_∞ δ(t), which `relaxation_modulus` leaves out (Doyle, Shaqfeh &
+    velocities are v_k = E y_k.  It is ζa²/30 for a rigid dumbbell, 2/5 of its viscosity at rest.
+    Relaxation moduli have a term η_∞ δ(t), which `relaxation_modulus` leaves out (Doyle, Shaqfeh &
     Gast 1997).  Arguments and errors are those of `kramers_stress`.
     """
     x, zeta, _ = _checked(chain, x, stepper, free=True)
@@ -189,17 +190,17 @@ def relaxation_modulus(
 ) -> Relaxation:
     """G(t) = ⟨σ_xy(0) σ_xy(t)⟩/kT of one chain from stresses at equilibrium (Green and Kubo).
 
-    The stress is `kramers_stress` of a stepper without a flow: no other has the response to a flow
-    as its correlation.  All directions of isotropic chains count:
+    The stress is `kramers_stress` of a stepper without a flow; only its correlation is the response
+    to a flow.  All directions of isotropic chains count:
     G = Σ_ab ⟨P_ab(0) P_ab(t)⟩/((d + 2)(d − 1) kT), P the traceless part.  The solvent drags rods
     along at once, which adds η_∞ δ(t) that no correlation shows, with η_∞ of
     `instantaneous_viscosity`:
 
         η = η_∞ + ∫₀^∞ G(t) dt ,   G*(ω) = iω (η_∞ + ∫₀^∞ G(t) e^(−iωt) dt) .
 
-    ``stress`` (frames, replicas, dim, dim) has two replicas or more, from whose scatter errors are;
-    ``interval`` is the time between frames, so short that G hardly changes in between; and ``lags``
-    the number of times from 0 on, by default half of the frames.
+    ``stress`` (frames, replicas, dim, dim) has two replicas or more, whose scatter gives errors.
+    ``interval`` is the time between frames, in which G should hardly change.  ``lags`` is the
+    number of times from 0 on, by default half of the frames.
     """
     stress = _stresses(stress)
     if stress.ndim != 4 or stress.shape[1] < 2:
@@ -280,7 +281,7 @@ def _checked(
 ) -> tuple[Array, Array, Array | None]:
     require_chain(chain)
     if free and chain.base == "fixed":
-        raise ValueError("a stress is of free chains: what holds the base of this one pulls too")
+        raise ValueError("a stress needs a free chain: the base of this chain pulls too")
     if not isinstance(stepper, Brownian):
         said = "stepper must be the fixman.Brownian(dt, …) that made the frames"
         raise TypeError(f"{said}, got {stepper!r:.80}")

@@ -42,18 +42,18 @@ class Chain:
     n, dim : int
         Mobile beads and space dimension, 2 or 3.
     base : "free" or "fixed"
-        Whether the first bond starts at a base point at the origin that does not move.
+        "fixed": the first bond starts at a base point, the origin, which does not move.
     masses : ndarray (n,)
     references : ndarray (n, dim)
         Parent, angle reference and (in 3-D) torsion reference of every bead; negative numbers
         are ghosts, see `Coordinate`.
     extra : tuple of Coordinate
-        Hard rows beyond the chart: bonds that close rings, angles (and torsions) at these where
-        angles are hard ("torsional"), and further constraints as given.
+        Hard rows beyond the chart: bonds that close rings; angles at these bonds if angles are
+        hard, and torsions there for "torsional"; further constraints as given.
     hard_mask : ndarray (len(coordinates),) of bool
     redundant : tuple of Coordinate
-        Hard rows that were left out because they depend on the others: extra rows, and seldom a
-        row of the chart, which is then not in ``hard_mask`` though it does not move.
+        Hard rows that were left out because they depend on the others.  Most are extra rows; a row
+        of the chart that was left out does not move, but is not in ``hard_mask``.
     """
 
     n: int
@@ -87,10 +87,10 @@ class Chain:
         base : "free" or "fixed"
             A fixed base is the point x₀ = 0; the first link's angle is then measured from e_x.
         masses : float or (n,)
-            In any unit; the results are in the matching ones.
+            In any unit; the results are in units that match it.
         hard : kinds, or bool mask over ``coordinates``
-            "length" is freely jointed, ``("length", "angle")`` freely rotating.  On a free chain
-            positions and rows that touch a ghost stay soft.
+            "length" is freely jointed, ``("length", "angle")`` freely rotating.  Positions of a
+            free chain stay soft, and so do rows that touch a ghost.
         straight : iterable of (i, j, k), or positions (..., n, dim)
             Bends that are held straight, as for `Chain.branched`.
         """
@@ -118,35 +118,37 @@ class Chain:
         Parameters
         ----------
         parents : (n,)
-            The bead that each bead hangs on, before it in number; parents[0] = −1 is the root.
+            The parent of each bead, a bead of a lower number; parents[0] = −1 is the root's.
         hard : kinds, bool mask over ``coordinates``, "torsional", "h-bonds" or "h-angles"
-            "torsional": the bonds of each bead are one rigid body, and so are those of both ends of
-            a bond that is not ``rotatable``.  "h-bonds": lengths to ``hydrogens``.  "h-angles":
-            every length, and the angles H–X–H and H–O–X; masses in amu tell the oxygens.
+            "torsional": the bonds of each bead form one rigid body; a bond that is not
+            ``rotatable`` joins the bodies of its two ends.  "h-bonds": lengths to ``hydrogens``.
+            "h-angles": every length, and the angles H–X–H and H–O–X; masses in amu identify the
+            oxygens.
         extra : iterable of Coordinate
             Further coordinates or (kind, beads), always hard: the guide "Kinds of coordinate".
         straight : iterable of (i, j, k), or positions (..., n, dim)
-            Bends whose beads are held in line, as those of a nitrile, by two extra rows each.  The
-            angle there, and torsions over it, then stay soft, and have no gradient.  Positions, in
-            floating point, choose those of the hard bends whose angle has an rms of at most
-            0.25 rad in them.  In space only: the guide "Straight groups".
+            Bends whose beads two extra rows each hold in line, as in a nitrile.  The angle of such
+            a bend, and torsions over it, stay soft and have no gradient.  Positions (floats) select
+            the hard bends whose angle has an rms of at most 0.25 rad in these positions.  In space
+            only: the guide "Straight groups".
         rotatable : (bonds, 2), optional
             For "torsional"; by default every bond that is neither terminal nor in a ring of up to
             eight beads: the guide "Rings that turn".
         hydrogens : (n,) of bool, optional
-            For "h-bonds" and "h-angles"; by default masses of 0.95 to 1.2.  Masses of 1.2 to 4.1,
-            deuterium or repartitioned, are refused without it.
+            For "h-bonds" and "h-angles"; by default beads with masses of 0.95 to 1.2.  Masses of
+            1.2 to 4.1, deuterium or repartitioned, are refused without ``hydrogens``.
         drop_redundant : bool, or (n, dim)
-            Leave out hard rows that depend on the others, which changes no motion; they are listed
-            in ``redundant``.  Those that stay are well conditioned in the positions given, or else
-            in a configuration drawn at random.  Without it they are a SingularConstraintError.
+            Leave out hard rows that depend on the others; the motion does not change.
+            ``redundant`` lists the rows left out.  The other rows are well conditioned in the given
+            positions, or in a random configuration.  Without this option, dependent rows raise
+            SingularConstraintError.
         """
         held = extra, straight, masses, hard, rotatable, hydrogens, drop_redundant
         return _assemble(topology.tree(parents), _NO_BONDS, dim, base, *held)
 
     @classmethod
     def star(cls, arms: int, length: int, **options: Any) -> Chain:
-        """Make a star: so many arms of ``length`` beads on bead 0, numbered arm by arm.
+        """Make a star: ``arms`` arms of ``length`` beads each on bead 0, numbered arm by arm.
 
         The options are those of `Chain.branched`.
         """
@@ -171,8 +173,8 @@ class Chain:
     ) -> Chain:
         """Make a ring: a linear chain whose last bead is bonded to bead 0.
 
-        The arguments are those of `Chain.branched`.  The closing bond is a further hard length,
-        and where angles are hard so are the two angles beside it.
+        The arguments are those of `Chain.branched`.  The closing bond is a further hard length.  If
+        angles are hard, the two angles beside it are hard too.
         """
         n = _arrays.positive_int(n, "n", BEAD_BYTES)
         if n < 3:
@@ -198,10 +200,10 @@ class Chain:
     ) -> Chain:
         """Make a chain of any connected set of bonds: trees, rings, molecules.
 
-        A breadth-first tree from bead 0 gives the chart; bonds that it leaves out close rings and
-        become extra rows where lengths are hard, with the angles at their ends where angles are,
-        and with the torsions there that "torsional" holds.  The rings of rigid molecules have rows
-        that depend on the others.
+        A breadth-first tree from bead 0 gives the chart.  Bonds outside the tree close rings; they
+        are extra rows if lengths are hard, with the angles at their ends if angles are hard, and
+        with the torsions there that "torsional" holds.  In rings of rigid molecules some rows
+        depend on others.
 
         ``bonds (bonds, 2)`` are pairs of beads in any order; other arguments and errors are those
         of `Chain.branched`.  ValueError if the bonds leave several components, with their sizes.
@@ -236,7 +238,7 @@ class Chain:
 
     @cached_property
     def layout(self) -> Layout:
-        """Tables for the library's own rooms, which may change from release to release."""
+        """Tables for internal use, which may change from release to release."""
         return Layout(
             self.masses, self.references, self.extra, self.hard_mask, self.base == "fixed"
         )
@@ -449,8 +451,8 @@ def _assemble(
     alone = [row for row in redundant if row.kind in STRAIGHT and parts[row.beads] == 1]
     if alone:
         raise SingularConstraintError(
-            f"{_arrays.listed(alone, 6)} would have to be left out, as other hard coordinates hold "
-            "part of that bend: leave the bend out of straight=, or make soft what holds it",
+            f"{_arrays.listed(alone, 6)} would have to be left out: other hard coordinates hold "
+            "part of that bend; leave the bend out of straight=, or make these coordinates soft",
             coordinates=redundant,
         )
     if near is None and not drop_redundant:

@@ -173,8 +173,8 @@ def straight_rows(
     bends = list(dict.fromkeys(min(beads, beads[::-1]) for beads in named))
     if bends and dim == 2:
         raise ValueError(
-            "straight=… is for space: in the plane a straight angle is like any other, and held as "
-            "one, by hard=… or extra=[('angle', (i, j, k))]"
+            "straight=… is for space: in the plane hold a straight angle like any other, by "
+            "hard=… or extra=[('angle', (i, j, k))]"
         )
     rows = tuple(Coordinate(kind, bend) for bend in bends for kind in STRAIGHT)
     return rows, Lines(bends)  # which refuses what cannot be
@@ -318,8 +318,8 @@ def by_mass(masses: Array) -> Mask:
     if doubtful.any():
         bead = int(np.argmax(doubtful))
         raise ValueError(
-            f"bead {bead} has a mass of {masses[bead]:g}, by which it cannot be told whether it is "
-            "a hydrogen (deuterium, or repartitioned): say which are, hydrogens=…"
+            f"bead {bead} has a mass of {masses[bead]:g} and may be a hydrogen (deuterium, or "
+            "repartitioned) or not: give the hydrogens, hydrogens=…"
         )
     mask: Mask = (masses >= LIGHTEST) & (masses <= HYDROGEN)
     return mask

@@ -218,8 +218,8 @@ def end_to_end(bends: Iterable[tuple[int, ...]]) -> list[tuple[list[int], int, i
         crossing = [k for k, bead in enumerate(line) if uses[bead] > 1 or bead < 0]
         if len(crossing) > 2:
             raise ValueError(
-                f"beads {line} are held in line, and {len(crossing)} of them on other lines or on "
-                "the base as well: two is the most that can be placed"
+                f"beads {line} are held in line, and {len(crossing)} are also on other lines "
+                "or on the base: at most two can be"
             )
         others = [k for k in range(len(line)) if k not in crossing]
         i, j = (crossing + others)[:2]

@@ -98,7 +98,7 @@ class System:
 
     @property
     def volume(self) -> float:
-        """The volume of the box, in the plane its area; inf in open space."""
+        """Volume of the box, or area in the plane; inf in open space."""
         return float("inf") if self.box is None else float(np.prod(self.box))
 
     def split(self, x: ArrayLike) -> list[Array]:
@@ -192,7 +192,7 @@ def _edges(box: ArrayLike, dim: int) -> Array:
     edges = arrays.real(box, (), "box")
     if edges.shape == (dim, dim) or edges.shape == (6,):
         raise ValueError(
-            "box must have right angles: give its edges, triclinic boxes are not known"
+            "box must have right angles: give its edges; triclinic boxes are not supported"
         )
     if edges.shape not in ((), (dim,)):
         raise ValueError(f"box must be one edge or have shape ({dim},), got {edges.shape}")

@@ -256,7 +256,7 @@ def integers(value: ArrayLike, name: str) -> Index:
     if array.size and array.dtype.kind not in "iu":
         raise TypeError(f"{name} must be integers, got dtype {array.dtype}")
     if array.size and array.max() > np.iinfo(np.int64).max:
-        raise ValueError(f"{name} has {array.max()}, which is no number of a bead")
+        raise ValueError(f"{name} has {array.max()}, which is not the number of a bead")
     return array.astype(np.int64)
 
 

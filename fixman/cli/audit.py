@@ -1,27 +1,27 @@
-"""Tell whether constraining these coordinates changes an ensemble.
+"""Tell whether constraints on some coordinates change an ensemble.
 
 usage: fixman audit TOPOLOGY [TRAJECTORY] [flags]
 
-Spread of ½ ln det H^bb (kT) over a trajectory: what separates rigid
-constraints from the limit of equally stiff springs.
+The report has the spread of ½ ln det H^bb (kT) over a trajectory: the difference
+between rigid constraints and the limit of equally stiff springs.
 
   TOPOLOGY               any topology that MDAnalysis reads
-  [TRAJECTORY]           one trajectory; may be left out
+  [TRAJECTORY]           one trajectory (optional)
   --select SELECTION     MDAnalysis selection of the chains (default: all)
   --hard WORDS           one or more of length,angle,torsion; or one of torsional,
                          h-bonds, h-angles, all-bonds, … (default: length)
-  --as-is                a run with these constraints: hard values stay as they are
-  --bonds TYPES          guess, by distances in the first frame; or types of bonds
-                         that count, 1,2 or C-H (default: topology)
-  --hydrogens SELECTION  of the hydrogens, "name H*"; otherwise by element or mass
-  --masses MASSES        of all atoms, or by type, 1=12.011,2=1.008
-  --atom-style STYLE     of a LAMMPS data file: full, molecular, …; or its columns
-  --topology-format NAME, --format NAME  of topology and trajectory, as MDAnalysis names them
-  --start FRAME, --stop FRAME, --step FRAMES  first, before which to stop, from one to the next
-  --workers COUNT | --scheduler ADDRESS  processes on this machine; Dask's, tcp://host:8786
+  --as-is                keep the hard values: the trajectory had these constraints
+  --bonds TYPES          guess: by distances in the first frame; 1,2 or C-H: types of
+                         bonds that count (default: topology)
+  --hydrogens SELECTION  hydrogens, "name H*"; default by element or mass
+  --masses MASSES        mass of all atoms, or masses by type, 1=12.011,2=1.008
+  --atom-style STYLE     style of a LAMMPS data file: full, molecular, …; or its columns
+  --topology-format NAME, --format NAME  formats of both files, by MDAnalysis's names
+  --start FRAME, --stop FRAME, --step FRAMES  first frame; frame to stop before; stride
+  --workers COUNT | --scheduler ADDRESS  processes on this machine; Dask, tcp://host:8786
   --out CSV              write ½ ln det H^bb and sizes of every frame and chain
-  --plot PNG             write its histogram, and those of soft angles
-  --overwrite            replace files of these names
+  --plot PNG             draw histograms of ½ ln det H^bb and of soft angles
+  --overwrite            replace existing files
 $showing
 
 example:

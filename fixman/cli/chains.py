@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 BY_WORDS = re.compile(r"(linear|ring):([1-9]\d*)|(star|comb):([1-9]\d*)x([1-9]\d*)")
 VALUES = ("length", "angle", "torsion")
 UNUSED = {  # flags that say nothing of some chains
-    "those by words": ("select",),
-    "those of JSON": ("dim", "base", "hard", "straight", "select"),
+    "chains by words": ("select",),
+    "chains of JSON": ("dim", "base", "hard", "straight", "select"),
     "molecules": ("dim", "base", *VALUES),
 }
 TETRAHEDRAL = math.acos(1.0 / 3.0)  # a bend, 70.53 degrees
@@ -39,11 +39,11 @@ def made(arguments: shared.Namespace) -> Made:
         row, beads, tree, arms, each = words.groups()
         shape, n, side = row or tree, int(beads or arms), int(each or 0)
     json = path and path.suffix.lower() == ".json"
-    kind = "those by words" if words or not path else "those of JSON" if json else "molecules"
+    kind = "chains by words" if words or not path else "chains of JSON" if json else "molecules"
     for name in UNUSED[kind]:
         if getattr(arguments, name) is not None:
-            raise ValueError(f"--{name} is for other chains than {kind}")
-    if kind == "those by words":
+            raise ValueError(f"--{name} is not for {kind}")
+    if kind == "chains by words":
         return _with_values(arguments, _shaped(arguments, shape, n, side))
     if not path.is_file():
         known = "linear:50, ring:30, star:4x10, comb:20x5"
@@ -108,7 +108,7 @@ def _with_values(arguments: shared.Namespace, chain: Chain) -> Made:
     values = {"length": 1.0, "angle": TETRAHEDRAL, "torsion": math.pi}
     for kind, given in shared.given(arguments, *VALUES).items():
         if given is not None and kind not in hard:
-            raise ValueError(f"--{kind} is for hard {kind}s, and this chain has none: see --hard")
+            raise ValueError(f"--{kind} needs hard {kind}s, and this chain has none: see --hard")
         if given is not None and kind != "length" and abs(given) > 180.0:
             raise ValueError(f"--{kind} is in degrees, up to 180 either way, got {given:g}")
         if given is not None:
@@ -137,7 +137,7 @@ def stretched(
     if not ring or bonds != {"length"}:
         raise ValueError(
             "--wca and --lj start from a stretched chain, a ring of hard bonds or the positions of "
-            "a topology; for others start from Python, where positions can be given"
+            "a topology; start other chains from Python, where x0 gives positions"
         )
     radius, turns = 0.5 * lengths / math.sin(math.pi / n), 2.0 * math.pi * np.arange(n) / n
     x = np.zeros((n, chain.dim))

@@ -1,4 +1,4 @@
-"""Read a run in whole, and say what is damaged and which frames can be read.
+"""Check a whole run for damage, and list the frames that can be read.
 
 usage: fixman check RUN [flags]
 

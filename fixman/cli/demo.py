@@ -3,7 +3,7 @@
 usage: fixman demo [flags]
 
   --out DIR              folder for figure and CSV (default: fixman-demo)
-  --quick                a tenth of the beads everywhere
+  --quick                use a tenth of the beads
 
 example:
   fixman demo --out fixman-demo
@@ -37,7 +37,7 @@ def run(arguments: shared.Namespace) -> None:
     n, rng = 100 if arguments.quick else 1000, np.random.default_rng(5)
     folder: Path = arguments.out
     folder.mkdir(parents=True, exist_ok=True)
-    print("Most of a first run is compiling, which later runs need not repeat.\n", flush=True)
+    print("Most of a first run is compilation; later runs do not compile again.\n", flush=True)
     passed = [*_beads(n, 2, rng), *_beads(n, 3, rng), *_rigid_links(n, rng)]
     timings = _timings(n, rng)
     rows = [(name, n, t) for name, series in timings.items() for n, t in zip(*series, strict=True)]

@@ -1,16 +1,16 @@
-"""Write a run to GSD, HDF5, or PDB, DCD, XTC, TRR; of rigid bodies to CSV or PDB.
+"""Write chains to GSD, HDF5, PDB, DCD, XTC or TRR; write rigid bodies to CSV or PDB.
 
 usage: fixman export RUN --to FILE [flags]
 
-.gsd for OVITO, MDAnalysis and HOOMD, in single precision and with bonds;
-.h5 for all numbers in double precision (H5MD). Runs in space also .dcd, .xtc
-or .trr, those of fixman torsional .pdb too, each with a .pdb of the first frame.
-Runs of fixman rigid: .csv for all numbers, .pdb for the joints in VMD or PyMOL.
+Chains: .gsd is for OVITO, MDAnalysis and HOOMD, in single precision and with bonds.
+.h5 has all numbers in double precision (H5MD). .dcd, .xtc and .trr need a run in space.
+Runs of fixman torsional also take .pdb; a .pdb of the first frame comes with .dcd, .xtc, .trr.
+Runs of fixman rigid: .csv has all numbers, .pdb the joints for VMD or PyMOL.
 
   RUN                    file of the run, finished or not
-  --to FILE              .gsd, .h5, .pdb, .dcd, .xtc or .trr
-  --replica N            counted from 0; otherwise all, a molecule each
-  --start FRAME, --stop FRAME, --step FRAMES  first, before which to stop, from one to the next
+  --to FILE              new file: .gsd, .h5, .pdb, .dcd, .xtc, .trr or .csv
+  --replica N            one replica, counted from 0; default all, one molecule each
+  --start FRAME, --stop FRAME, --step FRAMES  first frame; frame to stop before; stride
   --overwrite            replace an existing file
 $json
 
@@ -41,7 +41,7 @@ def run(arguments: shared.Namespace) -> None:
         raise ValueError(f"--to must end in {', '.join(known)}, got {path}")
     more = {} if arguments.replica is None else {"replica": arguments.replica}
     if more and suffix in (".csv", *HDF5):
-        raise ValueError(f"--replica is for other files: {suffix} holds all replicas")
+        raise ValueError(f"--replica is not for {suffix}, which holds all replicas")
     if arguments.step == 0:
         raise ValueError("--step must not be 0")
     chosen = whole[arguments.start : arguments.stop : arguments.step]

@@ -29,23 +29,22 @@ LINE = re.compile(r"^  (--\S.*?|\[?[A-Z]+\]?)  +(.*)$", re.MULTILINE)
 NEGATIVE = re.compile(r"-(?:[\d.]|(?:inf|nan)$)", re.IGNORECASE)
 
 _COUNTS = """\
-  --replicas COUNT, --workers COUNT  copies; threads, with the same results (default: 1)
-  --every N, --seed N    steps per frame, otherwise for about 1000 frames; of all random numbers"""
+  --replicas COUNT, --workers COUNT  copies; threads, which change no result (default: 1)
+  --every N, --seed N    steps per frame, default ~1000 frames; seed, default drawn and printed"""
 SHARED = {
     "chain": """\
 chain:
-  --beads N | --chain CHAIN, --select SELECTION  so many in a row; or linear:50, ring:30, star:4x10,
-                         comb:20x5, Chain.to_json's file, or equal molecules of a topology
-  --dim {2,3}, --base {free,fixed}  dimension of space, whether the chain is held; otherwise 3, free
-  --hard WORDS           some of length,angle,torsion, or torsional; otherwise length
-  --straight BENDS       bends held straight, by beads counted from 0: 0:1:2,1:2:3
-  --length L, --angle DEGREES, --torsion DEGREES  hard values; otherwise 1, 70.53 (0 is straight)
-                         and 180 (trans)""",
+  --beads N | --chain CHAIN, --select SELECTION  beads in a row; linear:50, ring:30, star:4x10,
+                         comb:20x5, a file of Chain.to_json, or a topology; its equal molecules
+  --dim {2,3}, --base {free,fixed}  dimension, default 3; whether one end is held, default free
+  --hard WORDS           some of length,angle,torsion; or torsional; default length
+  --straight BENDS       bends held straight (0 degrees), by beads counted from 0: 0:1:2,1:2:3
+  --length L, --angle DEGREES, --torsion DEGREES  hard values, default 1, 70.53 and 180 (trans)""",
     "run": _COUNTS,
-    "seed": "  --seed N               of all random numbers; otherwise a new one, which is said",
+    "seed": "  --seed N               seed of all random numbers; default drawn and printed",
     "scheduler": """\
-  --workers COUNT        threads; the results do not depend on it (default: 1)
-  --scheduler ADDRESS    a running Dask scheduler, whose workers do it""",
+  --workers COUNT        threads, which change no result (default: 1)
+  --scheduler ADDRESS    running Dask scheduler, whose workers do the work""",
     "json": "  --json                 print one JSON document instead of text",
     "showing": "  --json, --quiet        print one JSON document instead of text; no progress bar",
 }

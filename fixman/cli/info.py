@@ -1,14 +1,14 @@
-"""Say what the commands read of a file, before any work.
+"""Show how the commands understand a file.
 
 usage: fixman info FILE [flags]
 
-A run, a chain as JSON, a robot's URDF file, or whatever MDAnalysis takes for a
-topology: PDB, GRO, PSF, GSD, LAMMPS data.
+The file is a run, a chain as JSON, a robot's URDF file, or a topology for
+MDAnalysis: PDB, GRO, PSF, GSD, LAMMPS data.
 
   FILE                   the file
-  --select SELECTION     of a topology (default: all)
-  --bonds TYPES          of a topology: guess, or types that count (default: topology)
-  --tip LINK             of a robot: last link of the path; needed where joints branch
+  --select SELECTION     atoms of a topology (default: all)
+  --bonds TYPES          bonds of a topology: guess, or types that count (default: topology)
+  --tip LINK             last link of a robot's path; needed where joints branch
 $json
 
 example:
@@ -45,7 +45,7 @@ def run(arguments: shared.Namespace) -> None:
         found |= {"kind": "robot", "for": "fixman rigid", "chain": repr(robot.chain)}
         found |= {"joints": rigid.joints(robot), "notes": robot.notes}
     elif path.suffix.lower() in FRAMES:
-        raise ValueError(f"{path} holds frames alone: info reads the topology or the run of them")
+        raise ValueError(f"{path} holds frames only: info needs their topology or run")
     else:
         found |= {"kind": "topology", "for": "fixman audit, --chain of fixman simulate, sample"}
         found |= _topology(path, arguments.select, arguments.bonds)

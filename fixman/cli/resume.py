@@ -1,4 +1,4 @@
-"""Go on with a run that was interrupted, or extend one.
+"""Resume an interrupted run, or extend a run.
 
 usage: fixman resume RUN [flags]
 

@@ -2,26 +2,26 @@
 
 usage: fixman rigid ROBOT [flags]
 
-The path from the root of the file to one link, in the units of the file: kg, m,
-rad and s. The table has, of each joint, the link that it moves and its mass, the
-coordinate q, the torque that holds the arm there at rest, and the acceleration
-of q where --torque acts.
+The arm is the path from the root of the file to one link. Units are those of the
+file: kg, m, rad and s. The table lists for each joint the link that it moves, the
+mass of this link, the coordinate q, the torque that holds the arm at rest at q, and
+the acceleration of q under --torque.
 
   ROBOT                  URDF file
   --tip LINK             last link of the path; needed where joints branch
-  --free-base            the root floats
-  --lenient              take files that are refused otherwise, with a warning
-  --gravity G            downwards, along −z (default: 9.81)
-  --q Q1,Q2              coordinates, as --q=-0.5,1.2; otherwise 0
-  --qd Q1,Q2             rates; otherwise at rest
-  --torque Q1,Q2         of motors, constant; otherwise none
+  --free-base            let the root float
+  --lenient              take files that strict reading refuses, with a warning
+  --gravity G            acceleration along −z (default: 9.81)
+  --q Q1,Q2              coordinates, such as --q=-0.5,1.2; default 0
+  --qd Q1,Q2             rates of the coordinates; default 0
+  --torque Q1,Q2         constant torques of motors; default 0
 
-motion from there, by the variational midpoint rule:
-  --time S               how long
+motion from --q and --qd, by the variational midpoint rule:
+  --time S               duration
   --dt DT                time step (default: 0.001)
-  --out FILE             file to be made for the run, for fixman resume and check
+  --out FILE             new file for the run, which fixman resume and check read
   --plot PNG             draw coordinates and the change of energy against time
-  --overwrite            replace files of these names
+  --overwrite            replace existing files
 $showing
 
 example:
@@ -51,7 +51,7 @@ def run(arguments: shared.Namespace) -> int:
     from fixman.rigid import articulated_body, kinematics, newton_euler
 
     if arguments.time is None and (arguments.out or arguments.plot):
-        raise ValueError("--out and --plot are of a motion: say how long, --time 1")
+        raise ValueError("--out and --plot need a motion: give its duration, --time 1")
     robot = read(arguments.robot, arguments.tip, arguments.free_base, not arguments.lenient)
     arm, rest, down = robot.chain, np.zeros(robot.chain.nv), (0.0, 0.0, -arguments.gravity)
     q = arm.rest if arguments.q is None else arguments.q

@@ -2,15 +2,15 @@
 
 usage: fixman sample (--beads N | --chain CHAIN) --size N --out FILE [flags]
 
-Independent configurations of a constrained chain, in reduced units.
-A .npz file holds x (size, beads, dim), log_weights (size,), and what they are of.
+The chains are independent configurations of one constrained chain, in reduced units.
+The .npz file holds x (size, beads, dim), log_weights (size,), chain, ensemble, method, seed.
 
 $chain
 sample:
-  --size COUNT           how many; 1e6 will do
-  --ensemble {rigid,stiff}  of constraints, or of stiff springs (default: rigid)
+  --size COUNT           number of chains, such as 1e6
+  --ensemble {rigid,stiff}  rigid: constraints; stiff: springs (default: rigid)
 $seed
-  --out FILE, --overwrite  file to write, .npz; replace an existing one
+  --out FILE, --overwrite  new .npz file; replace an existing file
 $scheduler
 $json
 

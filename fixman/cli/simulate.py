@@ -1,24 +1,25 @@
-r"""Run a constrained chain; restartable bit for bit.
+r"""Run a constrained chain; a resumed run has the same bits.
 
 usage: fixman simulate (--beads N | --chain CHAIN) --steps N --out FILE [flags]
 
 $chain
 dynamics, in reduced units:
   --method {langevin,newton,brownian,mc,hmc}  mc is Monte Carlo (default: langevin)
-  --ensemble {rigid,stiff,mobility}  of constraints, of stiff springs; of brownian usually mobility
-  --dt DT, --kT E, --friction F  time step, otherwise 0.02, brownian 0.002, hmc 0.1; temperature,
-                         otherwise 1; langevin: rate, brownian: of a bead, otherwise 1
-  --scheme {geodesic,midpoint,liu}  of brownian; otherwise geodesic, in a flow midpoint
-  --leaps N              hmc: steps of dt to a trial move; otherwise 10
-  --shear RATE | --extension RATE  brownian: flow along x by y; extension along x, uniaxial in space
-  --bending K, --torsion-potential K1,K2  K (1 − cos θ) of all angles, Σ K_m (1 + cos m φ)
-  --gravity G, --tension F  along −z (−y in 2-D); force along x that pulls the two ends apart
-  --wca [EPSILON=1] | --lj [EPSILON=1], --sigma SIGMA  repulsion or Lennard-Jones of beads without
-                         a bond, from a stretched start; their size, otherwise 1
-run; Ctrl-C ends it after the block that it is at, and `fixman resume` goes on:
-  --steps N, --out FILE  such as 1e6; file to be made for the run
+  --ensemble {rigid,stiff,mobility}  rigid: constraints; stiff: springs; mobility: friction
+                         (default of brownian)
+  --dt DT, --kT E, --friction F  time step, default 0.02, brownian 0.002, hmc 0.1; temperature,
+                         default 1; friction, langevin: rate, brownian: of a bead, default 1
+  --scheme {geodesic,midpoint,liu}  brownian: default geodesic, in a flow midpoint
+  --leaps N              hmc: steps of dt in a trial move, default 10
+  --shear RATE | --extension RATE  brownian: v_x = RATE y; extension along x, uniaxial in 3-D
+  --bending K, --torsion-potential K1,K2  K (1 − cos θ) of angles; Σ K_m (1 + cos m φ) of torsions
+  --gravity G, --tension F  acceleration along −z (−y in 2-D); pull along x on the two ends
+  --wca [EPSILON=1] | --lj [EPSILON=1], --sigma SIGMA  repulsion; Lennard-Jones; size of beads,
+                         default 1. Beads without a bond interact; the start is stretched
+run; Ctrl-C ends the run after the current block, and `fixman resume` resumes it:
+  --steps N, --out FILE  number of steps, such as 1e6; new file for the run
 $run
-  --scheduler ADDRESS, --overwrite, --json, --quiet  of Dask; replace a run; print JSON; no bar
+  --scheduler ADDRESS, --overwrite, --json, --quiet  Dask; replace a run; print JSON; no bar
 
 example:
   fixman simulate --beads 50 --dt 0.02 --steps 1e6 --replicas 64 --seed 3 --out run

@@ -1,4 +1,4 @@
-r"""Run torsional dynamics of a PDB file in an OpenMM force field; restartable.
+r"""Run torsional dynamics of a PDB file in an OpenMM force field.
 
 usage: fixman torsional PDB --forcefield XML… --temperature K (--steps N | --time PS) --out FILE
 
@@ -7,21 +7,21 @@ kelvin. Frames hold energies, φ and ψ.
 
 molecule:
   PDB                    file with one molecule and all its hydrogens
-  --forcefield XML…      files that OpenMM knows
-  --chain ID             the one to take of a file of several chains
-  --add-hydrogens, --drop-solvent  add those not there, at pH 7; leave water and ions out
-  --minimize             first go to a minimum, which sets bonds and angles
-  --hold WORD…           methyl, hydroxyl, ammonium, peptide: hard torsions too
+  --forcefield XML…      names or paths of force field files for OpenMM
+  --chain ID             chain to take from a file of several chains
+  --add-hydrogens, --drop-solvent  add missing hydrogens, at pH 7; leave out water and ions
+  --minimize             minimize the energy first, which sets bonds and angles
+  --hold WORD…           further hard torsions: methyl, hydroxyl, ammonium, peptide
 dynamics:
   --method {langevin,newton,hmc}  hmc is hybrid Monte Carlo (default: langevin)
-  --ensemble {rigid,stiff}  of the constraints, or of stiff springs; otherwise this
-  --temperature K        in kelvin
+  --ensemble {rigid,stiff}  rigid: constraints; stiff: springs, the default
+  --temperature K        temperature in kelvin
   --dt PS                time step in ps (default: 0.008)
-  --friction F, --leaps N  langevin: rate in 1/ps, otherwise 5; hmc: steps of a move, otherwise 10
-  --platform NAME        of OpenMM; otherwise the fastest
-run; Ctrl-C ends it after the block that it is at, and `fixman resume` goes on:
-  --steps N | --time PS  a multiple of --every, 1e6 will do; or dt times steps, in ps
-  --out FILE, --overwrite  file to be made for the run; replace a run of that name
+  --friction F, --leaps N  langevin: rate in 1/ps, default 5; hmc: steps in a move, default 10
+  --platform NAME        platform of OpenMM; default the fastest
+run; Ctrl-C ends the run after the current block, and `fixman resume` resumes it:
+  --steps N | --time PS  number of steps, a multiple of --every, such as 1e6; length in ps
+  --out FILE, --overwrite  new file for the run; replace an existing run
 $run
 $showing
 
@@ -66,7 +66,7 @@ def run(arguments: shared.Namespace) -> int:
     shared.say(arguments, f"{chain!r}, {turning} turn, {where}on {molecule.platform}, seed {seed}")
     small, large = molecule.ring_bonds
     if small or large:
-        text = f"{small} bonds of rings of up to 8 atoms do not turn, {large} of larger ones do"
+        text = f"{small} bonds in rings of up to 8 atoms do not turn; {large} in larger rings turn"
         shared.say(arguments, text)
     if arguments.method == "newton" and arguments.minimize:
         half = f"the mean will be near {0.5 * temperature:g} K"

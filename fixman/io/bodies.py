@@ -38,10 +38,10 @@ def write_csv(
 ) -> None:
     """Write coordinates q (frames, ..., nq) and rates qd (frames, ..., nv), with every digit.
 
-    Columns are ``time (frames,)``, by default the number of the frame, then coordinates, then rates
-    by the ``names`` of joints, as ``Robot.joint_names`` (by default joint0 and so on): ``elbow``
-    and ``elbow.rate``; of several, ``root.x`` to ``root.qw`` (``.angle`` in a plane) and
-    ``root.vx`` to ``root.wz``.  ``replica`` is one of several, counted from 0.
+    Columns are ``time (frames,)``, by default the number of the frame, then coordinates, then
+    rates.  Their names are ``names`` of joints, such as ``Robot.joint_names`` (default joint0 and
+    so on): ``elbow`` and ``elbow.rate``; for several rates ``root.x`` to ``root.qw`` (``.angle`` in
+    a plane) and ``root.vx`` to ``root.wz``.  ``replica`` chooses one of several, from 0.
     """
     joints = [joint for arm in _chains(system) for joint in arm.joints]
     x, v = _frames(q, system.nq, "q", replica), _frames(qd, system.nv, "qd", replica)
@@ -68,10 +68,10 @@ def write_pdb(
 ) -> None:
     """Write the joints as bonded atoms, a MODEL for each frame of q (frames, ..., nq).
 
-    Residues have the names of the kinds of joints, REV, PRI, SPH and so on, after BAS, the base,
-    unless that floats, and before TIP, a point ``tip (3,)`` of the last body if it is given.  Each
-    chain of a linkage is a chain of the file.  A unit of length is ``scale`` Å, so that 100 m have
-    room by default.  ``replica`` is one of several, counted from 0.
+    Residues are named by kinds of joints: REV, PRI, SPH and so on.  BAS, the base, comes first
+    unless it floats; TIP, a point ``tip (3,)`` of the last body, comes last if given.  Each chain
+    of a linkage is a chain of the file.  A unit of length is ``scale`` Å; by default 100 m have
+    room.  ``replica`` chooses one of several, from 0.
     """
     arms, q = _chains(system), _frames(q, system.nq, "q", replica)
     points: list[Array] = []

@@ -34,16 +34,16 @@ def write_gsd(
     """Write the frames of a run with steps, bonds, angles, torsions, constraints and velocities.
 
     Slice the run to write fewer frames, ``run[::10]``.  Without ``replica`` every frame holds all
-    replicas, one molecule each: bead k of replica r is particle r·n + k.  FileExistsError if there
-    is a file already that ``overwrite`` does not give up.
+    replicas, one molecule each: bead k of replica r is particle r·n + k.  FileExistsError if the
+    file exists, unless ``overwrite``.
 
     Positions are rounded to single precision, as GSD readers expect them; HDF5 keeps every digit.
-    The box of a system is its own, with images of beads; any other is that of all frames, and not
-    periodic in any sense of the run.  Every chain is a body of its own, by a number below −1: a
-    residue for MDAnalysis, and not rigid for HOOMD.
-    Angles and dihedrals are those of potentials.  Hard lengths are constraints, with the values of
-    the first frame.  Types are the names of atoms where the run is of a PDB file.  A planar run has
-    z = 0 and a box without height.  A fixed base point is no particle.
+    The box of a system is written, with images of beads; any other run gets a box around all
+    frames, in which it is not periodic.  Every chain is a body with a number below −1: a residue
+    for MDAnalysis, and not rigid for HOOMD.  Angles and dihedrals are those of potentials.  Hard
+    lengths are constraints, with the values of the first frame.  Types are the names of atoms where
+    the run is of a PDB file.  A planar run has z = 0 and a box without height.  A fixed base point
+    is no particle.
     """
     require_run(run)
     rows = slice(None)

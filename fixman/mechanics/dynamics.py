@@ -100,8 +100,8 @@ def forward_dynamics(
     ----------
     chain : Chain
     x, v : (..., n, dim)
-        Velocities that change hard coordinates, B_b v ≠ 0, are taken as they are, with q̈_b = 0;
-        `project` removes that part.
+        Velocities with B_b v ≠ 0 change hard coordinates.  They are used as given, with q̈_b = 0;
+        `project` removes the part that changes hard coordinates.
     torque : (..., n_soft), optional
         Generalized forces conjugate to the soft coordinates.
     force : (..., n, dim), optional
@@ -192,7 +192,7 @@ def inverse_dynamics(
     x, v : (..., n, dim)
     qdd : (..., n_soft)
     force : (..., n, dim), optional
-        Cartesian forces that act as well.
+        Cartesian forces on the beads.
 
     Raises
     ------
@@ -249,7 +249,7 @@ def project(
     x : (..., n, dim)
     targets : (..., n_hard), or one number for all
         In the order of ``chain.hard``; ``chain.hard_values(x)`` are those of x.  Straight bends
-        have 0, for which one number for all and values up to 0.25 rad are taken.
+        have target 0; values up to 0.25 rad, and one number for all, mean 0.
     v : (..., n, dim), optional
 
     Returns
@@ -316,10 +316,8 @@ def _require_targets(chain: Chain, goal: Array, lead: Lead) -> None:
         )
     bends = np.abs(goal[..., rows.trait("straight")]).max(initial=0.0)
     if bends:
-        raise ValueError(
-            f"targets of straight bends are 0, got {bends:.3g}: what is up to {NEARLY:g} rad from "
-            "straight counts as 0, and this is further"
-        )
+        said = f"targets of straight bends are 0, or up to {NEARLY:g} rad"
+        raise ValueError(f"{said}, got {bends:.3g}")
 
 
 def _shortest_bonds(chain: Chain, x: Array) -> Array:
@@ -338,7 +336,7 @@ def _require_digits(near: Array, shortest: Array, lead: Lead) -> None:
         raise ConstraintSolveError(
             f"positions lie up to {far[frame]:.3g} from the origin",
             f", where float64 numbers are {np.spacing(far[frame]):.2g} apart: the hard coordinates "
-            f"cannot have their targets to {COARSE:g}; move the chain nearer to the origin",
+            f"cannot reach their targets to {COARSE:g}; move the chain nearer to the origin",
             frame=arrays.frame_index(frame, lead),
         )
 
@@ -356,7 +354,7 @@ def _refuse_projection(chain: Chain, x0: Array, goal: Array, near: Array, frame:
             raise_failure(chain, near, frame)
     raise ConstraintSolveError(
         "the hard coordinates do not reach their targets",
-        ": start nearer to them, or check that they can be met together; where masses differ much, "
+        ": start nearer to the targets, or check that all can be met; if masses differ much, "
         "project with equal masses first",
         frame=arrays.frame_index(frame, x0.shape[:-2]),
     )

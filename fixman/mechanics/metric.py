@@ -2,12 +2,12 @@
 
     U = ½ kT ln det H^bb ,   H^bb = B_b M⁻¹ B_bᵀ ,   det G^aa = det G · det H^bb   (Fixman 1974)
 
-By the last the rigid density √det G^aa is √det H^bb times the stiff one, √det G.  So U, added to
-the energy of a rigid simulation, makes that sample the stiff ensemble, the limit of springs whose
-constants do not depend on x.  Weights exp(−U/kT) do so for rigid frames (theory.md section 4).
+By the last equation the rigid density √det G^aa is √det H^bb times the stiff density √det G.  A
+rigid simulation with U added to the energy samples the stiff ensemble: the limit of springs whose
+constants do not depend on x.  Weights exp(−U/kT) correct rigid frames (theory.md section 4).
 
-With ``inverse_masses`` K = diag 1/ζ it is the mobility metric √det(B_b K B_bᵀ) that Brownian
-dynamics with projected constraints samples, and corrects such a simulation.
+Brownian dynamics with projected constraints samples the mobility metric √det(B_b K B_bᵀ);
+``inverse_masses`` K = diag 1/ζ give this metric, and correct such a simulation.
 """
 
 from __future__ import annotations
@@ -97,22 +97,22 @@ def fixman_force(
 ) -> Array:
     """−∂U/∂x = −kT Σ_i (∂²q_i/∂x∂x) W_i, W = (H^bb)⁻¹ B_b M⁻¹, of the Fixman potential, exactly.
 
-    Parameters and errors are those of `logdet`; it costs two to three times as much, since (H^bb)⁻¹
-    is needed on the pattern of the factor only (theory.md section 4).
+    Parameters and errors are those of `logdet`; the cost is two to three times as much, since
+    (H^bb)⁻¹ is needed on the pattern of the factor only (theory.md section 4).
 
     Returns
     -------
     ndarray (..., n, dim)
-        In units of kT over length, with components along hard coordinates, which the constraints
-        take up.  Net force and torque on a free chain vanish.  If a bend held straight is off by
-        δ, all this holds up to O(δ).
+        In units of kT over length.  Constraints cancel the components along hard coordinates.  Net
+        force and torque on a free chain vanish.  If a bend held straight is off by δ, the force is
+        accurate to O(δ).
     """
     kT = arrays.positive(kT, "kT")
     return _each(chain, x, inverse_masses, workers, kT, forces=True)
 
 
 class Reweighting(NamedTuple):
-    """From the rigid to the stiff ensemble.
+    """Weights that turn the rigid ensemble into the stiff one.
 
     The exponentials of ``log_weights (...)`` sum to 1.  ``effective_size`` is the number of
     independent samples that the weighted ones are worth, for the observable given.
@@ -133,7 +133,7 @@ def reweight(
     inverse_masses: ArrayLike | None = None,
     workers: int = 1,
 ) -> Reweighting:
-    """Weights (det H^bb)^{−½} that turn samples of the rigid ensemble into the stiff one's.
+    """Weights (det H^bb)^{−½} that turn samples of the rigid ensemble into stiff ones.
 
     An average of the stiff ensemble is ``(np.exp(log_weights) * values).sum()``.
 
@@ -143,23 +143,23 @@ def reweight(
     x : (frames, ..., n, dim)
         Axis 0 is time; further leading axes are independent chains.
     observable : (frames, ...), optional
-        Values to be averaged, for ``effective_size``: some are correlated much longer than the
-        weights are, the end-to-end vector of a long chain above all.
+        Values to be averaged, for ``effective_size``.  Some observables, above all the end-to-end
+        vector of a long chain, are correlated much longer than the weights.
     inverse_masses, workers
-        As `logdet`; with them the samples are taken to be of the rigid mobility metric.
+        As `logdet`; ``inverse_masses`` mean that the samples are of the rigid mobility metric.
 
     Returns
     -------
     Reweighting
         ``effective_size`` is Kish's (Σw)²/Σw² over the statistical inefficiency along time of
-        w (A − ⟨A⟩) for the observable A; without one, of ½ ln det H^bb, which holds for that
-        alone.  Kish's share of the samples falls like e^{−N/340} for N freely jointed bonds of
-        equal masses and faster where more is hard: weights are for short chains, forces for long.
+        w (A − ⟨A⟩) for the observable A.  Without A, the size is that for ½ ln det H^bb.  Kish's
+        share falls as e^{−N/340} for N freely jointed bonds of equal masses, and faster if more is
+        hard: use weights for short chains, and `fixman_force` for long ones.
 
     Notes
     -----
-    Errors are those of `logdet`, and its cost with O(frames ln frames).  Weights of Dask arrays are
-    computed.
+    Errors are those of `logdet`.  The cost is that of `logdet` plus O(frames ln frames).  Weights
+    of Dask arrays are computed.
     """
     half = 0.5 * np.asarray(logdet(chain, x, inverse_masses=inverse_masses, workers=workers))
     if half.ndim == 0:

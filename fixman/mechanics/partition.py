@@ -48,8 +48,8 @@ class Partition:
 
     Notes
     -----
-    Construction costs O(n), and so does each answer where it does not say otherwise.  The blocks of
-    soft coordinates are computed on first access, and only they can meet a singular coordinate.
+    Construction costs O(n), and each answer too unless its docstring says otherwise.  Blocks of
+    soft coordinates are computed on first access; only these can meet a singular coordinate.
     """
 
     def __init__(self, chain: Chain, x: ArrayLike) -> None:
@@ -112,7 +112,7 @@ class Partition:
             Torques minus velocity terms, conjugate to the soft coordinates.
         method : "fused" or "lu"
             "lu" is the published route (eq. 13), by banded LU, or sparse where H^bb has no band;
-            it loses as many digits as the ratio of masses has.  "fused" forms no block of soft
+            "lu" loses as many digits as the ratio of masses has.  "fused" forms no block of soft
             coordinates; for linear chains of bonds it is `fixman.forward_dynamics`, accurate for
             any masses.
 

@@ -1,4 +1,4 @@
-"""Symmetric positive definite matrices with structure: factor once, ask many questions.
+"""Symmetric positive definite matrices with structure, and their factorizations.
 
 Each type has ``factor() → solve, logdet, inverse_on_pattern`` and, for tests, ``to_dense()``.
 """
@@ -30,15 +30,15 @@ def __dir__() -> list[str]:
 class Tridiagonal:
     """H^bb of a chain of bonds: diagonal w_{k−1} + w_k, off-diagonal −w_k c_{k+1}.
 
-    Of these its pivots follow without subtraction, with all their digits on straight chains
-    (theory.md section 3).
+    Weights, cosines and sines give the pivots without subtraction, with all digits on straight
+    chains (theory.md section 3).
 
     Parameters
     ----------
     weights : (m + 1,)
         Inverse masses of the joints, not negative; zero for a fixed base.
     cosines, sines : (m − 1,)
-        Of the angles between successive bonds; the sign of a sine does not matter.
+        Cosines and sines of the angles between bonds; the sign of a sine does not matter.
     """
 
     def __init__(self, weights: ArrayLike, cosines: ArrayLike, sines: ArrayLike) -> None:
@@ -158,8 +158,8 @@ class Sparse:
     matrix : scipy.sparse array (m, m)
         Only the lower triangle is read.
     symbolic : Symbolic, optional
-        ``other.symbolic`` of a matrix that has elements wherever this one has, which saves the
-        search for the pattern of the factor.
+        ``other.symbolic`` of a matrix that has elements wherever this one has; it saves the search
+        for the pattern of the factor.
     """
 
     def __init__(self, matrix: Any, symbolic: sparse.Symbolic | None = None) -> None:

@@ -30,10 +30,10 @@ def wilson_b(chain: Chain, x: ArrayLike) -> sparse.csr_array[Any, Any]:
 
 
 def velocity_terms(chain: Chain, x: ArrayLike, v: ArrayLike) -> Array:
-    """κ = ẋᵀ (∂²q/∂x²) ẋ, the part of q̈ that velocities make (theory.md section 3).
+    """κ = ẋᵀ (∂²q/∂x²) ẋ, the part of q̈ that comes from velocities (theory.md section 3).
 
-    Of x and v (..., n, dim), as (..., len(chain.coordinates)); O(n) a frame.  Errors are those of
-    `wilson_b`.
+    An array (..., len(chain.coordinates)) from x and v (..., n, dim), in O(n) a frame.  Errors are
+    those of `wilson_b`.
     """
     require_chain(chain)
     tail = (chain.n, chain.dim)

@@ -35,11 +35,11 @@ NUMBER_OR_WALL = "it must be a finite number, or inf where no chain can be"
 
 
 def bind(chain: Chain, potential: Any, energies: bool = False, forces: bool = True) -> Bound:
-    """Put a potential on a chain, where it has energies and forces.
+    """Put a potential on a chain, to compute energies and forces.
 
-    ``energies`` says whether compiled code needs those of one's own potentials, as samplers do;
-    without ``forces`` one's own need not have any.  ValueError for a potential that names beads or
-    angles that the chain does not have, or that has no energy though it needs one.
+    ``energies``: compiled code needs the energies of user potentials, as samplers do.  Without
+    ``forces``, user potentials need no forces.  ValueError for a potential that names beads or
+    angles that the chain does not have, or that lacks a needed energy.
     """
     return Bound(chain, potential, energies, forces)
 
@@ -74,7 +74,7 @@ def warn_of_temperature(potential: Any, kT: Any) -> None:
 class Bound:
     """A potential on a chain; made by `bind`.
 
-    Compiled steppers read its ``tables``, with addresses of functions that live as long as this.
+    Compiled steppers read ``tables``, with addresses of functions that live as long as this object.
     """
 
     def __init__(self, chain: Chain, potential: Any, energies: bool, forces: bool) -> None:
@@ -88,8 +88,8 @@ class Bound:
     def energy(self, x: ArrayLike) -> Array:
         """Return the energies (...) of configurations (..., n, dim), in O(n) a frame.
 
-        SingularCoordinateError where there is none: beads that coincide, a torsion about a straight
-        bend.  ValueError for a `Compiled` potential without an energy.
+        SingularCoordinateError where no energy is defined: beads coincide, or a bend of a torsion
+        is straight.  ValueError for a `Compiled` potential without an energy.
         """
         x = arrays.real(x, (self.chain.n, self.chain.dim), "x")
         out = self._frames(x, np.empty(x.shape[:-2]), "energy")
@@ -103,7 +103,7 @@ class Bound:
     def force(self, x: ArrayLike) -> Array:
         """Return the forces −∂U/∂x (..., n, dim) in configurations (..., n, dim).
 
-        Errors are those of `energy`; a bend may also have no direction to push to.
+        Errors are those of `energy`, also for a bend whose force has no direction.
         """
         x = arrays.real(x, (self.chain.n, self.chain.dim), "x")
         return self._frames(x, np.empty(x.shape), "forces")
@@ -162,7 +162,7 @@ class Bound:
                 folded = rows.values(one)[0][0] > 1.0
                 bent = terms.parameters[table[:, 1] + 1] != 0.0
                 kinked = (kinds == TILTED) | ((kinds == HARMONIC) & (bent | folded))
-                remedy = "it can push to no side"
+                remedy = "the force has no direction"
             for term in np.flatnonzero(kinked & ~rows.gradients(one)[1]).tolist():
                 text = f"{rows[term]} has three beads in line: {remedy}"
                 where = arrays.frame_index(frame, x.shape[:-2])

@@ -1,8 +1,8 @@
 """Energies and forces of chain models.
 
 A potential is a frozen description that knows no chain: ``Bending(5.0) + WCA()``.  A stepper takes
-it as it is; `bind` puts it on a chain, where it has energies and forces.  Angles are 0 where the
-chain is straight, torsions ±π at trans (IUPAC).
+the description itself; `bind` puts it on a chain, to give energies and forces.  Angles are 0 where
+the chain is straight, torsions ±π at trans (IUPAC).
 
 A potential of your own is any object with ``energy(x)`` and ``force(x)`` of one configuration
 (n, dim), called in Python every step, or a compiled function: `Compiled`.  `fixman.MonteCarlo`
@@ -78,8 +78,8 @@ class Bending(_Term):
     - "harmonic": U = ½ k (θ − θ₀)²;
     - "squared cosine": U = ½ k (cos θ − cos θ₀)².
 
-    In the plane θ is signed, and so is θ₀.  In space U has a kink, where there is no force, at
-    straight and folded bends with θ₀ ≠ 0, and at harmonic ones folded back.
+    In the plane θ is signed, and so is θ₀.  In space U has a kink without a force at straight and
+    folded bends if θ₀ ≠ 0, and at harmonic bends that are folded back.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class Bending(_Term):
     kind : "cosine", "harmonic" or "squared cosine"
     beads : iterable of three beads or of Coordinate, optional
         By default all angles of the chain's chart that touch no ghost, then those at closures: a
-        ring of n has n.  Those of a fixed base may be named.
+        ring of n has n.  Angles of a fixed base may be named.
     """
 
     INVARIANT = True
@@ -124,8 +124,8 @@ class Bending(_Term):
 class Torsion(_Term):
     """Cosine series of the torsions φ: U = Σ_m k_m (1 + cos(m φ − δ_m)), m = 1, 2, … up to 6.
 
-    φ is ±π at trans.  The force grows as 1/sin θ where a bend at either end of the axis straightens
-    out, and straight bends are an error: where they are soft, `BendingTorsion` is regular.
+    φ is ±π at trans.  The force grows as 1/sin θ as a bend at either end of the axis straightens,
+    and a straight bend is an error.  `BendingTorsion` has no such singularity.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ class _Polynomial(_Term):
 class RyckaertBellemans(_Polynomial):
     """U = Σ_n C_n cosⁿ ψ of the torsions, n = 0 … 5, with ψ = φ − π, 0 at trans.
 
-    (Ryckaert & Bellemans 1975.)  ``coefficients`` are C_0, C_1, …; else as `Torsion`.
+    (Ryckaert & Bellemans 1975.)  ``coefficients`` are C_0, C_1, …; ``beads`` as in `Torsion`.
     """
 
     MOST = 6
@@ -249,17 +249,17 @@ class LennardJones(Pair):
     Parameters
     ----------
     epsilon, sigma : float or (n,)
-        For pairs of unlike beads √(ε_i ε_j) and (σ_i + σ_j)/2.
+        A pair of beads has √(ε_i ε_j) and (σ_i + σ_j)/2.
     cutoff : float
         In units of σ.
     shift : "energy" or "force"
         "energy" subtracts U(cutoff).  "force" subtracts a straight line besides, so that the force
         is continuous too and a Newton simulation conserves the energy better.
     exclude : int
-        Beads joined by up to this many bonds do not interact; 1: bonded ones.
+        Beads joined by up to this many bonds do not interact; 1 excludes bonded beads.
     skin : float
-        How much further than the cutoff neighbour lists reach, in units of the largest σ; a matter
-        of speed only.
+        Reach of neighbour lists beyond the cutoff, in units of the largest σ; only speed depends on
+        it.
     """
 
     epsilon: float | tuple[float, ...] = 1.0
@@ -319,8 +319,8 @@ class Gravity(_Term):
 class Tension(_Term):
     """A constant force f that pulls two ends apart: U = −f·(x_last − x_first).
 
-    By default the ends of a linear chain, on a fixed base the base point and the last bead.  For
-    branched chains name ``ends``, (first, last).
+    By default the ends are those of a linear chain, or the base point and the last bead.  Branched
+    chains need ``ends``, (first, last).
     """
 
     INVARIANT = True
@@ -352,8 +352,7 @@ class Tension(_Term):
 class Tether(_Term):
     """Springs to points in space: U = ½ k |x_bead − point|².
 
-    ``beads`` are one or (tethers,), ``points`` (dim,) or (tethers, dim), ``stiffness`` one or
-    (tethers,).
+    ``beads``, ``stiffness``: one number or (tethers,); ``points``: (dim,) or (tethers, dim).
     """
 
     beads: int | tuple[int, ...]
@@ -419,8 +418,8 @@ class Compiled(_Term):
     ----------
     force : function (x, out)
         Decorated by ``numba.njit``; writes the forces into ``out`` from positions ``x``, both
-        C-contiguous float64 arrays (n, dim) of one chain.  An error in it is a RuntimeError that
-        names it.
+        C-contiguous float64 arrays (n, dim) of one chain.  An error in the function is a
+        RuntimeError that names the function.
     energy : function of x, optional
         The energy of one chain; compiled or not.
     """
@@ -433,7 +432,7 @@ class Compiled(_Term):
             raise TypeError(f"force must be compiled by numba.njit, got {self.force!r:.80}")
 
     def parameters(self) -> dict[str, Any]:
-        """Return the name of the function, which is all that JSON can hold of it."""
+        """Return the name of the function; JSON cannot hold the rest."""
         function = getattr(self.force, "py_func", self.force)
         return {"name": f"{function.__module__}.{function.__qualname__}", "own": True}
 
@@ -442,7 +441,7 @@ class Compiled(_Term):
 
 
 def from_parameters(description: dict[str, Any]) -> Any:
-    """Make a potential from what its ``parameters()`` returned; ValueError for one's own."""
+    """Make a potential from what its ``parameters()`` returned; ValueError for a user's own."""
     if not isinstance(description, Mapping):
         raise TypeError(f"description must be a potential's parameters(), got {description!r:.80}")
     given = dict(description)

@@ -67,7 +67,7 @@ def checked(flow: Any) -> Constant | OfTime | None:
 
 
 def parameters(flow: Constant | OfTime | None) -> Any:
-    """Return a description for JSON: of a function only its name."""
+    """Return a description for JSON; that of a function is only its name."""
     if callable(flow):
         name = getattr(flow, "__qualname__", type(flow).__qualname__)
         return {"name": f"{flow.__module__}.{name}", "own": True}

@@ -35,10 +35,10 @@ PIECE = 4096  # beads that are worth a thread
 
 
 def bind(chain: Chain | System, potential: Any) -> Bound | BoundSystem:
-    """Put a potential on a chain or a system, where it has energies and forces.
+    """Put a potential on a chain or a system, to compute energies and forces.
 
-    In a system a `WCA` or `LennardJones` acts between the beads of all chains, a potential of your
-    own and a `Compiled` one take the positions (n, dim) of all, and every other acts in each chain.
+    In a system `WCA` and `LennardJones` act between the beads of all chains.  `Compiled` and a
+    potential of your own take the positions (n, dim) of all beads.  Others act in each chain.
     ValueError for a potential that names beads or angles that a chain does not have.
     """
     if isinstance(chain, System):
@@ -134,15 +134,15 @@ class BoundSystem:
     def pressure(self, x: ArrayLike, kT: float) -> Array:
         """Return the pressure (...) in a periodic box, of configurations (..., n, dim).
 
-        P V = C kT + (1/d) Σ_(i<j) f_ij·R_ij, with C chains and R_ij the separation of the centres
-        of mass of the chains of i and j that belongs to the nearest image of the beads.  Forces
-        inside of chains, of constraints, bonds, angles and the metric, have no part in it.
+        P V = C kT + (1/d) Σ_(i<j) f_ij·R_ij, with C chains.  R_ij is the separation of the centres
+        of mass of the chains of i and j, in the image where the beads are nearest.  Forces inside
+        chains (constraints, bonds, angles, the metric) do not contribute.
         """
         system, kT = self.system, arrays.positive(kT, "kT")
         if system.box is None:
             raise ValueError("a system in open space has no pressure: give it a box")
         if self.own or not invariant(self.inside):
-            raise ValueError("a pressure needs a potential that is the same wherever a chain is")
+            raise ValueError("a pressure needs a potential that no shift of a chain changes")
         x, lead = self._frames(x)
         virial = self._of_pairs(x)[1] if self.pair else np.zeros(len(x))
         forces = self._one_by_one(x)

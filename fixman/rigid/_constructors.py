@@ -26,7 +26,8 @@ class Constructors:
     def planar(cls, lengths: ArrayLike, masses: ArrayLike, inertias: ArrayLike) -> Self:
         """Make a planar revolute arm: links along x, axes along z, mass centres at the middle.
 
-        ``lengths``, ``masses``, ``inertias (n,)``, these about the mass centre and all three axes.
+        ``lengths``, ``masses``, ``inertias (n,)``; inertias about the mass centre, equal for all
+        axes.
         """
         lengths = _array(lengths, "lengths", "body", (None,))
         n = lengths.size

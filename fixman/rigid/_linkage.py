@@ -43,7 +43,7 @@ class End:
     axes : (3, 3)
         Rotation matrix; columns are the closure's axes in the frame of the body.
     chain : int
-        Place in the linkage.
+        Number of the chain in the linkage.
     """
 
     body: int | None
@@ -75,10 +75,10 @@ class Closure:
     ----------
     a, b : End, or the number of a body of the first chain, or None for the base
     kind : "weld", "ball", "hinge", "slide", or a tuple of directions
-        A hinge turns about z, a slide moves along z.  Directions that are held are some of
-        ``("x", "y", "z", "rx", "ry", "rz")``: displacements of b's point and turns, in the axes of
-        a.  One turn alone is held in the plane, where all joints of both bodies turn about its
-        axis or slide: there a pin is ``("x", "y")`` and a weld ``("x", "y", "rz")``.
+        A hinge turns about z, a slide moves along z.  A tuple lists held directions out of
+        ``("x", "y", "z", "rx", "ry", "rz")``: displacements of b's point and turns, in a's axes.  A
+        single turn is for the plane, where all joints of both bodies turn about its axis or slide:
+        a pin is ``("x", "y")`` and a weld ``("x", "y", "rz")``.
     """
 
     a: End | int | None
@@ -158,8 +158,8 @@ class Linkage:
         off = [np.abs(np.cross(axes[0], axis)).max() for axis in axes]
         if max(off) > ROUNDED or np.dot(axes[0], axes[1]) < 0.0:
             raise ValueError(
-                f"closure {k} of kind {closure.kind} holds one turn, in which all joints of both "
-                "bodies must turn or slide, as in the plane (a hinge holds two, a weld three)"
+                f"closure {k} of kind {closure.kind} holds one turn: all joints of both "
+                "bodies must turn about its axis or slide, as in the plane (a hinge holds two)"
             )
 
     def __repr__(self) -> str:

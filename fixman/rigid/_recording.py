@@ -72,7 +72,7 @@ class Trajectory(Series):
 
     @property
     def energy(self) -> Array:
-        """Kinetic energy and that of gravity and springs, (frames, ...); not of other forces."""
+        """Kinetic energy plus the energy of gravity and springs alone, (frames, ...)."""
         if "energy" not in self.held:
             x, v = np.asarray(self.q), np.asarray(self.qd)
             self.held["energy"] = _energy(self.system, x, v, self.about["gravity"])
@@ -86,11 +86,11 @@ class Trajectory(Series):
         return closed.gap(self.system, self.q)
 
     def to_csv(self, path: str | PathLike[str], **options: Any) -> None:
-        """Write time, coordinates and rates; options as of `fixman.io.bodies.write_csv`."""
+        """Write time, coordinates and rates; options are those of `fixman.io.bodies.write_csv`."""
         self._io.write_csv(self.system, path, self.q, self.qd, **{"time": self.time, **options})
 
     def to_pdb(self, path: str | PathLike[str], **options: Any) -> None:
-        """Write joints for molecular viewers; options as of `fixman.io.bodies.write_pdb`."""
+        """Write joints for molecular viewers; options are those of `fixman.io.bodies.write_pdb`."""
         self._io.write_pdb(self.system, path, self.q, **options)
 
     @property

@@ -70,16 +70,16 @@ def forward_dynamics(
     Raises
     ------
     SingularConstraintError
-        If a joint can move without moving any mass: it names the body.
+        If a joint can move without moving any mass; the error names the body.
     ValueError
         If a number is not finite, a quaternion not a unit one or a shape wrong.
 
     Notes
     -----
-    O(n) in time and memory.  Batches are computed eight states at a time: the last digit of a state
-    may differ from that of the state alone, but not with its place in the batch.  A thread keeps up
-    to 64 MB of work memory.  Digits are lost where heavy bodies hang on light ones: of max |q̈| up
-    to 1e-9 if masses range over six powers of ten at random, 1e-6 if over ten.
+    O(n) in time and memory.  Batches are computed eight states at a time: the last digit may differ
+    from that of the state computed alone, but does not depend on its place in the batch.  A thread
+    keeps up to 64 MB of work memory.  Heavy bodies on light ones cost digits: errors reach 1e-9 of
+    max |q̈| if random masses range over six powers of ten, and 1e-6 over ten.
     """
     if wrenches is None and workers == 1:
         found = _at_once(arm, q, qd, tau, gravity)
@@ -100,8 +100,8 @@ def forward_dynamics(
 def pivots(arm: SerialChain, q: ArrayLike) -> tuple[Array, ...]:
     """Blocks D_i = p_iᵀ M̂_i p_i + J_i (..., f, f) of every joint, of ``q (..., nq)``.
 
-    The inertia that the f rates of a joint move; determinants multiply to that of the generalized
-    inertia matrix.  O(n).  Errors as in `forward_dynamics`.
+    D_i is the inertia that the f rates of a joint move; Π det D_i is the determinant of the
+    generalized inertia matrix.  O(n).  Errors as in `forward_dynamics`.
     """
     given = model.posture(arm, q)
     plan = _plan(arm)

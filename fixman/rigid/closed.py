@@ -1,7 +1,7 @@
 """Closed chains: loops, grasps and platforms of serial chains.
 
-A closure holds some directions of the relative twist of two bodies, or of a body and the base.
-Rows of all closures stacked, A θ̇ are the velocities that they forbid:
+A closure holds some directions of the relative twist of two bodies, or of a body and the base.  A
+stacks the rows of all closures; A θ̇ are the velocities that the closures forbid:
 
     θ̈ = θ̈_free + ℳ⁻¹ Aᵀ f,     Λ⁻¹ f = −(A θ̈_free + Ȧ θ̇),     Λ⁻¹ = A ℳ⁻¹ Aᵀ
 
@@ -45,8 +45,8 @@ MOST = 0.5  # that a joint turns in a round
 class ClosedMotion(NamedTuple):
     """Accelerations and closing wrenches, as `forward_dynamics` finds them.
 
-    Wrenches are those on b: force at b's point, then moment, in the axes of the base.  On a acts
-    the opposite, at the same place.
+    Wrenches are those on b: force at b's point, then moment, in the axes of the base.  The opposite
+    wrench acts on a, at the same place.
     """
 
     qdd: Array  # (..., nv)
@@ -65,16 +65,16 @@ def forward_dynamics(
 ) -> ClosedMotion:
     """Accelerations of closed chains, and the wrenches that close them.
 
-    O(n m² + m³) in time and O(n m) in memory, m directions held.
+    O(n m² + m³) in time and O(n m) in memory for m held directions.
 
     Parameters
     ----------
     q, qd, tau, gravity, wrenches
         As in `articulated_body.forward_dynamics`, of one chain after the other.
     tolerance : float
-        How far positions and rates may be from closing: gaps, of the size of the linkage (angles
-        in radians); their rates, of its speed, or of what it would gain over its size if cut open.
-        Gaps within it keep their rate.
+        How far positions and rates may be from closing.  Gaps count relative to the size of the
+        linkage (angles in radians), their rates to its speed, or to the speed that it would gain
+        over its size if cut open.  Gaps within the tolerance keep their rate.
 
     Raises
     ------
@@ -144,9 +144,9 @@ def project(
 ) -> tuple[Array, Array]:
     """Positions and rates nearby that close.
 
-    Newton's method with the Λ⁻¹ of the dynamics, O(n m² + m³) a round: q moves by
-    −ℳ⁻¹ Aᵀ Λ gap, the least in the metric of the inertia matrix, and by no more than half a radian
-    of any joint a round; rates lose ℳ⁻¹ Aᵀ Λ A θ̇.
+    Newton's method with the Λ⁻¹ of the dynamics, O(n m² + m³) a round: q moves by −ℳ⁻¹ Aᵀ Λ gap,
+    the smallest step in the metric of the inertia matrix, with at most half a radian of any joint a
+    round; rates lose ℳ⁻¹ Aᵀ Λ A θ̇.
 
     Parameters
     ----------
@@ -155,14 +155,14 @@ def project(
     qd : (..., nv), optional
         Zero if not given.
     fixed : joints, by the number of their body, or a mask (n,)
-        Joints that keep the coordinates and rates that are given, as a crank that is driven.
+        Joints that keep the given coordinates and rates, such as a driven crank.
     tolerance : float
         Of gaps, in units of the size of the linkage and in radians.
 
     Raises
     ------
     ConstraintSolveError
-        If the gap does not close, as where no posture near q does.
+        If the gap does not close; perhaps no posture near q closes it.
     SingularConstraintError, ValueError
         As `forward_dynamics`.
     """
@@ -209,7 +209,7 @@ def thermal_rates(
     """Draw rates (..., nv) that close from the Maxwell–Boltzmann distribution.
 
     Those of the open chains less ℳ⁻¹ Aᵀ Λ A θ̇: normal, of covariance kT (ℳ⁻¹ − ℳ⁻¹ Aᵀ Λ A ℳ⁻¹).
-    Whether q closes is not looked at.  O(n m² + m³) a frame.  Arguments as in
+    There is no check that q closes.  O(n m² + m³) a frame.  Arguments as in
     `statistics.thermal_rates`, errors as in `logdet_mass`.
     """
     (q,) = closures.arguments(linkage, q=q)
@@ -230,7 +230,7 @@ def logdet_mass(linkage: Linkage, q: ArrayLike) -> Array:
 
 
 def logdet_hard(linkage: Linkage, q: ArrayLike) -> Array:
-    """ln det H^bb (...,) of the closed chains: of the open ones, and ln det Λ⁻¹ (C7).
+    """ln det H^bb (...,) of the closed chains: that of the open chains plus ln det Λ⁻¹ (C7).
 
     O(n m² + m³) a frame.  Arguments and errors as in `logdet_mass`, but every body needs mass and
     inertia, as in `partition.logdet_hard`.
@@ -251,7 +251,7 @@ def fixman_potential(linkage: Linkage, q: ArrayLike, kT: float = 1.0) -> Array:
 def fixman_torque(linkage: Linkage, q: ArrayLike, kT: float = 1.0) -> Array:
     """−∂/∂θ of `fixman_potential` (..., nv), along all rates, also those that closures forbid.
 
-    The torques of the open chains, and −½ kT ∂ ln det Λ⁻¹; O(n m² + m³) a frame, memory O(n m).
+    The torques of the open chains plus −½ kT ∂ ln det Λ⁻¹; O(n m² + m³) a frame, memory O(n m).
     Arguments and errors as in `logdet_mass`.
     """
     (q,) = closures.arguments(linkage, q=q)

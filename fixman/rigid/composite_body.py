@@ -40,7 +40,7 @@ __dir__ = __all__.copy  # completion shows public names alone
 def inertia_matrix(arm: SerialChain, q: ArrayLike) -> Array:
     """Generalized inertia matrix I = Nᵀ M N + diag(armature) (saha_1999, eq. 24).
 
-    Of ``q (..., nq)`` a symmetric ndarray (..., nv, nv), in O(n²) a frame.  Errors as in
+    A symmetric ndarray (..., nv, nv) from ``q (..., nq)``, in O(n²) a frame.  Errors as in
     `newton_euler.inverse_dynamics`.
     """
     given = model.posture(arm, q)
@@ -53,7 +53,7 @@ def convective_matrix(
     """Matrix of convective inertia terms C = Nᵀ (M Ṅ + Ṁ N) (saha_1999, eqs. 25–29).
 
     The equations of motion are I θ̈ + C θ̇ = τ + `joints.passive_forces`; İ − 2C is skew-symmetric.
-    Shapes, cost and errors are those of `inertia_matrix`, and ``qd (..., nv)``.
+    Shapes, cost and errors are those of `inertia_matrix`; ``qd`` is (..., nv).
 
     With ``christoffel`` the matrix of Christoffel symbols, which other programs return: it differs
     from the paper's by a skew matrix that annihilates θ̇.

@@ -60,8 +60,9 @@ def forward_dynamics(
 def udut(arm: SerialChain, q: ArrayLike) -> tuple[Array, Array]:
     """U and D (..., nv, nv) of the inertia matrix I = U D Uᵀ (saha_1996, eqs. 21, 31–35).
 
-    Of ``q (..., nq)``, dense, in O(n²) time and memory a frame.  U is unit upper triangular, with
-    an identity for each joint; D has the block m̂_i for each.  Errors as in `forward_dynamics`.
+    Both are dense, from ``q (..., nq)``, in O(n²) time and memory.  U is unit upper triangular,
+    with an identity for each joint; D has the block m̂_i for each.  Errors as in
+    `forward_dynamics`.
     """
     given = model.posture(arm, q)
     U, D = np.zeros((2, len(given.q), arm.nv, arm.nv))

@@ -1,4 +1,4 @@
-"""Kinematics: where the bodies are, how they move, and what a push on one of them does.
+"""Kinematics: positions and motion of the bodies, and their response to wrenches.
 
 Twists are the velocity of a point and the angular velocity of its body, wrenches a force at the
 point and a moment, both in the axes of the base.  (``wrenches=`` of the dynamics are in the axes of
@@ -106,7 +106,7 @@ def jacobian_transpose(
 ) -> Array:
     """Joint forces Jᵀ w (..., nv) that do the work of a wrench (..., 6) at a point of a body.
 
-    The joints hold a body in place by the opposite.
+    The opposite joint forces hold the body in place.
     """
     w = arrays.real(wrench, (6,), "wrench")
     arrays.require_finite(w, (6,), "wrench", "component")
@@ -198,7 +198,7 @@ def integrate(arm: SerialChain, q: ArrayLike, qd: ArrayLike, dt: float = 1.0) ->
 def difference(arm: SerialChain, q0: ArrayLike, q1: ArrayLike) -> Array:
     """Rates (..., nv) that lead from q0 to q1 in unit time: ``integrate(arm, q0, …)`` is q1.
 
-    Quaternions turn the shorter way, by π at most, and so may come out as −q1, the same rotation.
+    Quaternions turn the shorter way, by π at most; the result may be −q1, the same rotation.
     Angles of revolute joints are subtracted as they are.
     """
     model.require_arm(arm)
@@ -227,10 +227,10 @@ def operational_space_compliance(
 ) -> Array:
     """Ω = Λ⁻¹ = J ℳ⁻¹ Jᵀ: accelerations at points of bodies for wrenches there, at rest.
 
-    (..., 6m, 6m) of m bodies, with blocks J_a ℳ⁻¹ J_bᵀ in the axes of the base, or with ``linear``,
-    of forces and the accelerations of points alone, (..., 3m, 3m); O(n + m²) a frame.  Singular
-    where the bodies cannot move in every direction together.  One body may come twice, with two
-    points; ``point`` is (3,) for all, or (m, 3).
+    (..., 6m, 6m) for m bodies, with blocks J_a ℳ⁻¹ J_bᵀ in the axes of the base; with ``linear``
+    (..., 3m, 3m), for forces and accelerations of points.  O(n + m²) a frame.  Ω is singular if the
+    bodies cannot move in every direction together.  A body may occur twice, with two points;
+    ``point`` is (3,) for all, or (m, 3).
 
     Raises
     ------
@@ -260,7 +260,7 @@ def operational_space_inertia(
 ) -> Array:
     """Λ = (J ℳ⁻¹ Jᵀ)⁻¹: the inertia of bodies that are moved at points (Khatib 1987).
 
-    The inverse of `operational_space_compliance`, whose arguments it has; O(n + m³) a frame.
+    The inverse of `operational_space_compliance`, with the same arguments; O(n + m³) a frame.
 
     Raises
     ------

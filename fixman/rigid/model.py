@@ -72,7 +72,7 @@ class SerialChain(Constructors):
         "revolute", "prismatic", "spherical", "helical", "planar"; "free", a floating base, only for
         the first.
     rotations : ndarray (n, 3, 3)
-        Of each joint frame in the body before it: columns are its axes.
+        Axes of each joint frame, as columns, in the body before it.
     translations : ndarray (n, 3)
     masses : ndarray (n,)
         Not negative.
@@ -85,9 +85,9 @@ class SerialChain(Constructors):
         less becomes zero.
     armature, damping, stiffness : number or (nv,), stored as ndarray (nv,)
         For each rate, not negative, 0 if not given: inertia of rotors (times the squared gear
-        ratio), force against a unit rate, springs towards ``rest``, which a free base has not.
+        ratio), force against a unit rate, springs towards ``rest`` (none for a free base).
     rest : (nq,)
-        Where the springs are relaxed.  0, unit quaternions, if not given.
+        Coordinates where springs are relaxed; 0 and unit quaternions if not given.
     pitch : number or (n,), stored as ndarray (n,)
         Advance along the axis for each radian of helical joints; 0 of all others.
     """
@@ -177,9 +177,9 @@ class SerialChain(Constructors):
         free_base: bool = False,
         strict: bool = True,
     ) -> SerialChain:
-        """Read the chain of a URDF file's root and the link ``tip``: `urdf.read` without names.
+        """Read the chain from a URDF file's root to the link ``tip``: `urdf.read` without names.
 
-        Arguments and errors as there.
+        Arguments and errors are those of `urdf.read`.
         """
         read = import_module("fixman.rigid.urdf").read
         return read(path, tip, free_base=free_base, strict=strict).chain  # type: ignore[no-any-return]

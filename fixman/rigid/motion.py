@@ -61,8 +61,8 @@ REASONS = {
     NOT_USABLE: "the motion overflowed",
 }
 JUMPS = (
-    "forces of `tau` that jump, as of friction by sign(qd), have no balance in a step: smooth ones "
-    "have, as of tanh(qd / eps).  Strong gains are better on the chain, where they are implicit: "
+    "forces of `tau` that jump, such as sign(qd), have no balance in a step: use smooth forces, "
+    "such as tanh(qd / eps).  Put strong gains on the chain, where they are implicit: "
     "replace(arm, damping=..., stiffness=..., rest=...)"
 )
 
@@ -93,8 +93,8 @@ def simulate(
     qd : (..., nv), optional
         Rates to start with; at rest without them.
     tau : (..., nv), or a callable, optional
-        Joint forces.  A callable of time, q (..., nq) and q̇ (..., nv) returns them, at the middle
-        of a step, in every round; of "euler" at its start.
+        Joint forces.  A callable of time, q (..., nq) and q̇ (..., nv) returns them; it is called
+        at the middle of a step in every round, or at the start by "euler".
     gravity, wrenches
         As in `articulated_body.forward_dynamics`: wrenches turn with their bodies.
     scheme : "midpoint" or "euler"
@@ -104,8 +104,8 @@ def simulate(
     every : int
         Steps from one recorded frame to the next; it divides ``steps``.
     first : int
-        Steps done before: the time starts at ``first * dt``.  A run that goes on from the last
-        frame of another, with ``first`` its step, is the longer run to the last bit.
+        Steps done before: the time starts at ``first * dt``.  A run from the last frame of another,
+        with ``first`` its step, continues that run to the last bit.
     out, progress, overwrite
         As for `fixman.simulate`.
 
@@ -120,14 +120,14 @@ def simulate(
     ValueError
         For wrong shapes and values, and forces that are not finite.
 
-    After any error of a step or of ``tau``, the frames before it are at ``out``, or in the ``run``
-    of the error without ``out``.
+    After an error of a step or of ``tau``, ``out`` has the earlier frames; without ``out`` the
+    error's ``run`` has them.
 
     Notes
     -----
-    O(n) a step and replica: of "euler" once the articulated body, of "midpoint" three to ten rounds
-    of two to four times as much.  Compiled but for callables and closures.  Momenta of n links lose
-    digits as n³, so that "midpoint" is for some thousand links at most.
+    O(n) a step and replica: "euler" costs one articulated-body pass, "midpoint" three to ten rounds
+    of two to four passes.  All is compiled except callables and closures.  Momenta of n links lose
+    digits as n³, so "midpoint" suits some thousand links at most.
     """
     about = {"stepper": {"name": scheme, "dt": dt}, "gravity": gravity, "asks": callable(tau)}
     about |= {"steps": steps, "every": every, "first": first}
@@ -371,7 +371,7 @@ def _require_near(system: SerialChain | Linkage, q: Array, lead: Lead) -> None:
         frame, at = far[0]
         raise FrameError(
             f"q is {q[frame, at]:.3g} at coordinate {at}",
-            f": an angle beyond {FARTHEST:g} radians, in whose rounding steps are lost",
+            f": angles beyond {FARTHEST:g} radians lose steps in rounding",
             frame=arrays.frame_index(frame, lead),
         )
 

@@ -37,7 +37,7 @@ def inverse_dynamics(
     gravity: ArrayLike = (0, 0, 0),
     wrenches: ArrayLike | None = None,
 ) -> Array:
-    """Joint forces τ = I θ̈ + C θ̇ − (gravity and wrenches), (..., nv), behind accelerations.
+    """Joint forces τ = I θ̈ + C θ̇ − (gravity and wrenches), (..., nv), for given accelerations.
 
     The recursion of saha_1999, section 5.1; O(n) time and memory.  Armature, dampers and springs
     add armature θ̈ − `joints.passive_forces`.  Arguments as in `articulated_body.forward_dynamics`,
@@ -66,9 +66,9 @@ def joint_wrenches(
 ) -> Array:
     """Wrenches γ_i that the joints transmit, (..., n, 6): not only the components along p_i.
 
-    Exerted on body i through joint i by body i − 1 (the base for i = 0), by springs, dampers and
-    rotors too: force, then moment about the origin of body i's frame, in that frame.  Arguments,
-    cost and errors as in `inverse_dynamics`.
+    Body i − 1 (the base for i = 0) exerts γ_i on body i through joint i, with springs, dampers and
+    rotors: force, then moment about the origin of body i's frame, in that frame.  Arguments, cost
+    and errors as in `inverse_dynamics`.
     """
     given = gate(arm, q, qd, qdd, gravity, wrenches, name="qdd")
     return given.batch(wrenches_of(given))

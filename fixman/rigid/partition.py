@@ -63,7 +63,7 @@ def forward_dynamics(
 
     O(n) time and memory.  Arguments as in `articulated_body.forward_dynamics`.  With ``refine=1``
     the answer to τ − `newton_euler.inverse_dynamics` (θ̈) is added: full precision at several times
-    the cost.  Where masses differ by 1e4, or all axes are parallel, that is done anyway.
+    the cost.  If masses differ by 1e4, or all axes are parallel, ``refine=0`` does the same.
 
     Raises
     ------
@@ -90,8 +90,8 @@ def joint_wrenches(
 ) -> Array:
     """Wrenches that the joints transmit, (..., n, 6): λ, and τ in the soft directions.
 
-    As `newton_euler.joint_wrenches`, whose answer it is where `forward_dynamics` corrects its own.
-    Arguments, cost and errors as there.
+    Arguments, cost and errors are those of `newton_euler.joint_wrenches`, which gives the answer
+    where `forward_dynamics` corrects its own.
     """
     given = driven(arm, q, qd, tau, gravity, wrenches)
     if _tables(arm).corrected:

@@ -54,11 +54,11 @@ def forward_dynamics(
 ) -> Array:
     """Joint accelerations θ̈ by the report's FD1 or FD3, in O(n) time and memory a frame.
 
-    FD1 (4.17–4.18) subtracts the bias torques, then filters and smooths.  They grow with the length
-    of the chain and accelerations do not, so digits are lost: about 1e-13 of max |θ̈| at 100 moving
-    links in general position and 1e-9 at 10⁴, thirty times as much in planar arms.  FD3 (5.8–5.10)
-    sends bias accelerations and forces through the filter, and loses 2e-14 at 10⁴.  All else is as
-    in `articulated_body.forward_dynamics`.
+    FD1 (4.17–4.18) subtracts the bias torques, then filters and smooths.  Bias torques grow with
+    the length of the chain and accelerations do not, so digits are lost: about 1e-13 of max |θ̈| at
+    100 moving links in general position and 1e-9 at 10⁴, thirty times as much in planar arms.  FD3
+    (5.8–5.10) sends bias accelerations and forces through the filter, and loses 2e-14 at 10⁴.  All
+    else is as in `articulated_body.forward_dynamics`.
     """
     require_one_of(method, "method", ("fd1", "fd3"))
     given = driven(arm, q, qd, tau, gravity, wrenches)

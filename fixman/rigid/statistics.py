@@ -44,8 +44,8 @@ def thermal_rates(
 ) -> Array:
     """Draw rates (..., nv) at ``q (..., nq)`` from the Maxwell–Boltzmann distribution.
 
-    Normal, of covariance kT ℳ⁻¹, in O(n) a frame; one stream for the whole batch, of which frames
-    are drawn in turn.
+    The rates are normal with covariance kT ℳ⁻¹, in O(n) a frame; one random stream serves all
+    frames in turn.
 
     Raises
     ------
@@ -102,8 +102,8 @@ def langevin(
 ) -> tuple[Array, Array]:
     """Langevin dynamics of the joints, dp = −(∂H/∂q + γ p) dt + √(2 γ kT) ℳ^{1/2} dW.
 
-    p = ℳ θ̇ are the momenta, H = ½ pᵀ ℳ⁻¹ p + U; ℳ has armature in it, and U the springs.  A step
-    is exact friction and noise at fixed q, θ̇ ← c θ̇ + √(1 − c²) `thermal_rates` with c = e^{−γ dt},
+    p = ℳ θ̇ are the momenta, H = ½ pᵀ ℳ⁻¹ p + U; ℳ includes armature, U the springs.  A step is
+    exact friction and noise at fixed q, θ̇ ← c θ̇ + √(1 − c²) `thermal_rates` with c = e^{−γ dt},
     then Hamilton's motion for dt.  Both keep e^{−H/kT}, so averages do not depend on dt.  Motion is
     of eighth order (Hairer, Nørsett and Wanner 1993, section II.10), in halves of dt where the
     estimated error has more than 1e-12 of the kinetic energy.  O(n) a step and replica.
@@ -113,7 +113,7 @@ def langevin(
     q : (..., nq)
         Where to start; leading axes are replicas.
     dt : float
-        From one friction to the next.
+        Time from one friction to the next.
     steps, every : int
         Steps, and steps from one recorded frame to the next.
     friction : float
@@ -127,8 +127,8 @@ def langevin(
     gravity : (3,)
         Acceleration of free fall in the axes of the base; none unless given.
     rng : int, Generator or None
-        One stream for all replicas.  A run that is continued from its last frame with the same
-        generator is the longer run, to the last bit.
+        One stream for all replicas.  A run from the last frame of another, with the same generator,
+        continues that run to the last bit.
 
     Returns
     -------
@@ -152,8 +152,8 @@ def langevin(
     given.require_finite()
     if arm.damping.any():
         raise ValueError(
-            "the dampers of the joints would cool the chain, for no noise comes with them: "
-            "friction= is the heat bath, and dataclasses.replace(arm, damping=0) the chain for it"
+            "the dampers of the joints have no noise and would cool the chain: replace them by "
+            "friction=, the heat bath, with dataclasses.replace(arm, damping=0)"
         )
     states, lead = (given.q.copy(), given.qd.copy()), given.lead
     if torque is not None and not callable(torque):

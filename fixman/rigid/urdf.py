@@ -110,11 +110,11 @@ def read(
 ) -> Robot:
     """Read the serial chain from a URDF file's root to a link, and its names; O(links).
 
-    Joints turn about or slide along the file's axis, made a unit one, from the file's zero; a
-    planar joint moves across it, and a floating one is a free base.  The body's frame has its
-    origin at the joint and z along the axis; x is that axis of the link's frame which is least
-    along z, made perpendicular to it.  Where the file's axis is 0 0 1 the body's frame is the
-    link's, and elsewhere ``places`` has the turn.  The chain has the file's damping.
+    Joints turn about or slide along the file's axis, made a unit vector, from the file's zero.  A
+    planar joint moves across the axis; a floating one is a free base.  The body's frame has its
+    origin at the joint and z along the axis; x is the axis of the link's frame that is least along
+    z, made perpendicular to z.  If the file's axis is 0 0 1 the body's frame is the link's;
+    otherwise ``places`` has the rotation.  The chain has the file's damping.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def read(
     free_base : bool
         Whether the root floats, as body 0, instead of being the base.
     strict : bool
-        False takes, with a warning, some files that are refused otherwise: see ``docs/robots.md``.
+        False accepts, with a warning, some files that True refuses: see ``docs/robots.md``.
 
     Raises
     ------
@@ -133,7 +133,7 @@ def read(
     Warns
     -----
     UserWarning
-        Of names that the format does not have, and of files that only ``strict=False`` takes.
+        For names that the format does not have, and for files that only ``strict=False`` accepts.
     """
     path = arrays.path(path, "path")
     if tip is not None and not isinstance(tip, str):
@@ -200,8 +200,8 @@ def _path(links: Mapping[str, object], joints: list[FileJoint], tip: str | None)
         raise ValueError("no joint moves; free_base=True makes it one floating body")
     if tip is None and len(ends) > 1:
         raise ValueError(
-            "the joints branch, and tip must name the last link: one path is read, and the joints "
-            f"off it are locked at zero; chains end at {listed(ends)}"
+            "the joints branch, and tip must name the last link: one path is read, and other "
+            f"joints are locked at zero; chains end at {listed(ends)}"
         )
     link = ends[0] if tip is None else tip
     if link not in links:

@@ -96,7 +96,7 @@ def _get(con: sqlite3.Connection, table: str, place: int, name: str) -> NDArray[
         raise ValueError(f"{name} is missing")
     kind, shape, checksum, data = row
     if checksum != checksum_of(data or b"", table, *key, kind, shape):
-        raise ValueError(f"the checksum of {name} is another one")
+        raise ValueError(f"the checksum of {name} is wrong")
     array = np.frombuffer(data or b"", kind).reshape(json.loads(shape))
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 
@@ -230,7 +230,7 @@ class Contents:
         with explained(path):
             ((name, text, checksum),) = con.execute("SELECT id, about, checksum FROM run LIMIT 2")
             if checksum != checksum_of(text.encode(), name):
-                raise ValueError("the checksum of about is another one")
+                raise ValueError("the checksum of about is wrong")
             about = json.loads(text)
             require_sound(about)
             points = "SELECT DISTINCT step FROM checkpoints WHERE typeof(step) = 'integer'"
@@ -261,7 +261,7 @@ class Contents:
         except UNREADABLE as error:
             raise RunFolderError(
                 f"{self.path} is damaged in frames {span.start} to {span.stop - 1}: {error}; "
-                f"those before {span.start} and from {span.stop} on can be read without them"
+                f"frames before {span.start} and from {span.stop} on can be read"
             ) from None
 
     def run(self, make: Callable[..., Any]) -> Any:
@@ -274,7 +274,7 @@ class Contents:
 def _load(contents: Contents, path: Path, span: range, name: str) -> NDArray[Any]:
     with reading(path) as con:
         if con.execute("SELECT id FROM run").fetchone() != (contents.id,):
-            raise RunFolderError(f"another run is in the place of {path}: load it anew")
+            raise RunFolderError(f"another run has replaced {path}: load it again")
         return contents.block(con, span, name)
 
 
@@ -291,8 +291,8 @@ def contents(path: Path) -> Contents:
 class RunCheck:
     """Findings of `check_run`: problems, a line for each place, and how many frames the run has.
 
-    ``readable`` are numbers of frames that can be read, in pieces; ``resumable`` says whether
-    `fixman.resume` can go on with the run.
+    ``readable`` are ranges of frames that can be read; ``resumable`` says whether `fixman.resume`
+    can go on with the run.
     """
 
     path: Path
@@ -316,10 +316,10 @@ class RunCheck:
 
 
 def check_run(path: str | os.PathLike[str]) -> RunCheck:
-    """Read the file of a run in whole, and say what is damaged; nothing is changed.
+    """Check the whole file of a run, and list what is damaged; nothing is changed.
 
-    Costs two readings of the file: by SQLite's integrity check, and of every array for its
-    checksum.  FileNotFoundError if there is no such file.
+    The file is read twice: for SQLite's integrity check, and for the checksum of every array.
+    FileNotFoundError if there is no such file.
     """
     path = _arrays.path(path, "path")
     try:

@@ -26,7 +26,7 @@ class Part(NamedTuple):
 
 
 class Series:
-    """Frames at every ``every`` steps: of chains a `Run`, of rigid bodies a `Trajectory`.
+    """Frames at every ``every`` steps: a `Run` of chains, or a `Trajectory` of rigid bodies.
 
     Arrays of a file are read when they are used.
     """
@@ -121,7 +121,7 @@ class Series:
 class Frames(NDArrayOperatorsMixin):
     """An array of a stored run, which is read when it is used, in place of the array.
 
-    Slices and numbers of frames read those frames only; all else reads the array and keeps it.
+    Slices and numbers of frames read those frames only; any other use reads the array and keeps it.
     """
 
     def __init__(self, run: Series, name: str) -> None:

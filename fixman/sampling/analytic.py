@@ -1,13 +1,13 @@
-"""Closed forms and quadratures that any code for constrained chains can be tested against.
+"""Closed forms and quadratures, to test any code for constrained chains.
 
 Arguments are angles and cosines, not configurations.  Bonds have length 1 unless an argument says
-otherwise; bending angles are 0 where the chain is straight, torsions 0 at cis.  Arrays are welcome
-where a shape begins with dots.
+otherwise; bending angles are 0 where the chain is straight, torsions 0 at cis.  Arguments whose
+shape begins with dots may be arrays.
 
 The rigid ensemble is that of constraints, the stiff one that of equally stiff springs in their
 place (theory.md section 4).  Overdamped dynamics with constraints samples √det B K Bᵀ with the
-mobilities K: give functions of ``masses`` the friction coefficients instead.  ``masses`` are one
-number or one for each bead that moves: N + 1 for N bonds of a free chain, N on a fixed base.
+mobilities K: for it, give friction coefficients as ``masses``.  ``masses`` are one number or one
+for each bead that moves: N + 1 for N bonds of a free chain, N on a fixed base.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ def freely_jointed_logdet(
 
     Σ ln d_k, where d_k = w_k + e_k and e_k = w_{k−1} (e_{k−1} + w_{k−1} s_k²)/d_{k−1}, with the
     inverse mass w_k of the bead that ends bond k, starting from e_1 = w_0, which is 0 for a base:
-    elimination of the tridiagonal H^bb without a subtraction.  Bonds are one more than bends; their
-    lengths and the torsions do not enter.  O(bends).  Where all bend by one angle, for unit masses
-    and s = √(1 − c²), det H^bb of N bonds is ((1 + s)^(N+1) − (1 − s)^(N+1))/2s, on a fixed base
+    elimination of the tridiagonal H^bb without a subtraction.  There is one bond more than bends;
+    lengths and torsions do not matter.  O(bends).  If all bends are equal and masses 1, det H^bb
+    of N bonds is ((1 + s)^(N+1) − (1 − s)^(N+1))/2s with s² = 1 − c², on a fixed base
     ((1 + s)^N + (1 − s)^N)/2.
     """
     c = _cosine(cosines, "cosines")
@@ -85,7 +85,7 @@ def trimer_density(
 
     Rigid: ∝ sin^(d−2) θ √((w₀ + w₁)(w₁ + w₂) − w₁² cos² θ), with w₀ = 0 on a fixed base; stiff:
     without the root (Fixman 1974).  θ runs from 0 to π in space, where the density of cos θ is this
-    divided by sin θ, and from −π to π in the plane.  ValueError for angles outside.
+    divided by sin θ, and from −π to π in the plane.  ValueError for other angles.
     """
     m, rest = _coupling(dim, masses, base, ensemble)
     t = _bends(theta, dim)
@@ -118,12 +118,12 @@ def mean_square_cosines(
 ) -> Array:
     """⟨cos² θ⟩ of every bend of a freely jointed chain in the rigid ensemble, (bonds − 1,).
 
-    In the stiff ensemble it is 1/d.  For two bonds it is, with κ² = w₁²/((w₀ + w₁)(w₁ + w₂)),
-    ₂F₁(−½, 3/2; d/2 + 1; κ²)/(d ₂F₁(−½, ½; d/2; κ²)): (2π/3 − √3/2)/(2π/3 + √3) for equal masses in
-    space.  For more it is a product of integral operators (`fixman.sampling.transfer`), accurate to
-    about 1e-12.  O(bonds): 15 µs a bond for equal masses, 1 to 4 ms a bond where all differ.
-    ValueError where neighbours differ so much in mass (a thousandfold) that the quadrature does not
-    converge.
+    In the stiff ensemble it is 1/d.  For two bonds it is
+    ₂F₁(−½, 3/2; d/2 + 1; κ²)/(d ₂F₁(−½, ½; d/2; κ²)) with κ² = w₁²/((w₀ + w₁)(w₁ + w₂)):
+    (2π/3 − √3/2)/(2π/3 + √3) for equal masses in space.  For more bonds it is a product of integral
+    operators (`fixman.sampling.transfer`), accurate to about 1e-12.  O(bonds): 15 µs a bond for
+    equal masses, 1 to 4 ms a bond where all differ.  ValueError where neighbours differ so much in
+    mass (a thousandfold) that the quadrature does not converge.
 
     Examples
     --------
@@ -192,7 +192,7 @@ def four_beads_logdet(torsion: ArrayLike, angle: ArrayLike = RIGHT_ANGLE) -> Arr
 
         det H^bb = 2 [2 + (1 + c) p (4 − 2c − (1 − c) p)] [4 + (1 + c) q (4 − (1 − c) q)] ,
 
-    one factor for what is even and one for what is odd when the chain is numbered backwards:
+    one factor of the modes that are even under reversal of the chain, one of the odd:
     2 (35 − 4 cos φ − 16 cos² φ + cos⁴ φ) at right angles.  Masses m add −5 ln m and bonds of length
     L add −4 ln L.  SingularConstraintError for angles that are not between 0 and π.
     """
@@ -220,7 +220,7 @@ def four_beads_density(
 
 
 def four_beads_mean_cosine(angle: ArrayLike = RIGHT_ANGLE) -> Array:
-    """⟨cos φ⟩ of that torsion in the rigid ensemble, (...) → (...): −0.040038 at right angles."""
+    """⟨cos φ⟩ of `four_beads_logdet`, rigid, (...) → (...): −0.040038 at right angles."""
     whole, first = _over_the_circle(angle)
     return _number(first / whole)
 
@@ -242,9 +242,9 @@ def _over_the_circle(angle: ArrayLike) -> tuple[Array, Array]:
 def mean_square_end_to_end(bonds: int, *, cosine: ArrayLike = 0.0, length: float = 1.0) -> Array:
     """⟨R²⟩ = L² Σ_ij c^|i−j| of N equal bonds, c the mean cosine of a bend, (...) → (...).
 
-    Freely jointed, c = 0: N L², rigid and stiff alike, whatever the masses.  Freely rotating, bends
-    hard, or soft ones in a potential of their own with ⟨cos θ⟩ = c: the stiff ensemble only.  The
-    sum is N L² [(1 + c)/(1 − c) − 2c (1 − c^N)/(N (1 − c)²)].  O(bonds).
+    For freely jointed bonds, c = 0, it is N L² in both ensembles, for any masses.  For hard bends,
+    or soft bends in independent potentials with ⟨cos θ⟩ = c, it holds in the stiff ensemble only.
+    The sum is N L² [(1 + c)/(1 − c) − 2c (1 − c^N)/(N (1 − c)²)].  O(bonds).
     """
     return _number(_squares(bonds, cosine, length)[..., -1])
 
@@ -260,14 +260,15 @@ def mean_fourth_end_to_end(
 ) -> float:
     """⟨R⁴⟩ of N equal freely jointed bonds.
 
-    Stiff: L⁴ N (N + 2 (N − 1)/d), whatever the masses.  Rigid: the first average of R that differs,
-    as the density is even in every cosine.  With R and u the end and the direction of k bonds, and
-    q = R·u, the next bond L u′ makes it R⁴ + 2 R² L² + 4 L² (R·u′)² + L⁴ on average, where
+    Stiff: L⁴ N (N + 2 (N − 1)/d), for any masses.  Rigid: the lowest moment of R that differs,
+    since the density is even in every cosine.  R is the end vector of k bonds, u the direction of
+    the last, and q = R·u.  The next bond L u′ turns R⁴ into R⁴ + 2 R² L² + 4 L² (R·u′)² + L⁴ on
+    average, where
 
         ⟨(R·u′)²⟩ = c² q² + s² (R² − q²)/(d − 1) ,
 
-    c and s of the bend: integrals of R⁴, R², q² and 1 go from bond to bond by two transfer
-    operators.  Relative accuracy, cost and errors are those of `mean_square_cosines`.
+    with c and s of the bend.  Two transfer operators carry integrals of R⁴, R², q² and 1 from bond
+    to bond.  Relative accuracy, cost and errors are those of `mean_square_cosines`.
     """
     _require(dim, base, ensemble)
     N = arrays.positive_int(bonds, "bonds", 8)
@@ -304,8 +305,8 @@ def _squares(bonds: int, cosine: ArrayLike, length: float) -> Array:
 def zero_shear_viscosity(beads: int, *, dim: int = 3) -> float:
     """η/(ζ a²) of one freely jointed chain of equal frictions ζ at rest: (N² − 1)/(12 d).
 
-    ½ Σ ζ⟨(y − Y)²⟩ = ½ ζ N R_g²/d, in either ensemble (Kramers 1946).  Chains add this to a
-    solution, times their number in a volume.
+    ½ Σ ζ⟨(y − Y)²⟩ = ½ ζ N R_g²/d, in either ensemble (Kramers 1946).  Times the number of chains
+    per volume it is their part of the viscosity of a solution.
     """
     _require(dim)
     N = arrays.positive_int(beads, "beads")
@@ -316,8 +317,8 @@ def dumbbell_viscosity(weissenberg: ArrayLike) -> Array:
     """η/η(0) of a rigid dumbbell in steady shear, (...) → (...).
 
     Wi = γ̇/(6 D_r) = γ̇ ζ a²/(12 kT) for beads of friction ζ at a distance a, draining freely; η(0)
-    is ζa²/12.  3⟨u_y²⟩ by `dumbbell_orientation`; 1 − 18/35 Wi² + 1326/1925 Wi⁴ − … at small Wi,
-    and falls as Wi^(−1/3) at large ones; 0.767615 at Wi = 1.
+    is ζa²/12.  The ratio is 3⟨u_y²⟩ of `dumbbell_orientation`: 1 − 18/35 Wi² + 1326/1925 Wi⁴ − … at
+    small Wi, 0.767615 at Wi = 1, and proportional to Wi^(−1/3) at large Wi.
     """
     return _number(3.0 * dumbbell_orientation(weissenberg)[..., 1, 1])
 
@@ -325,8 +326,8 @@ def dumbbell_viscosity(weissenberg: ArrayLike) -> Array:
 def dumbbell_normal_stress(weissenberg: ArrayLike) -> Array:
     """Ψ₁/Ψ₁(0) of a rigid dumbbell in steady shear, (...) → (...).
 
-    Wi as in `dumbbell_viscosity`; Ψ₁(0) is ζ² a⁴/(120 kT), and Ψ₂ vanishes.  5⟨u_x u_y⟩/Wi by
-    `dumbbell_orientation`; 1 − 38/35 Wi² + … at small Wi.
+    Wi as in `dumbbell_viscosity`; Ψ₁(0) is ζ² a⁴/(120 kT), and Ψ₂ vanishes.  The ratio is
+    5⟨u_x u_y⟩/Wi of `dumbbell_orientation`: 1 − 38/35 Wi² + … at small Wi.
     """
     Wi = _weissenberg(weissenberg)
     slow = np.abs(Wi) < 1e-9  # where the ratio is 1 to the last digit
@@ -338,9 +339,9 @@ def dumbbell_orientation(weissenberg: ArrayLike) -> Array:
     """⟨u uᵀ⟩ of a rigid dumbbell in steady shear v_x = γ̇ y, (...) → (..., 3, 3).
 
     From its diffusion equation on the sphere, D_r ∇²ψ = ∇·(u̇ ψ), in spherical harmonics about the
-    axis of the vorticity z: with Φ = ½ γ̇ u_x u_y, u̇ is ∇Φ besides a rotation by −½ γ̇, and
+    axis of the vorticity z: with Φ = ½ γ̇ u_x u_y, u̇ is ∇Φ plus a rotation at the rate −½ γ̇, and
     ∇·(ψ ∇Φ) = ½ (∇²(ψΦ) − 6 ψΦ − Φ ∇²ψ).  Wi = γ̇/(6 D_r), either sign.  Accurate to about 1e-12.
-    Some ten milliseconds for each Wi, seconds at 1000, half a minute at 10,000; ValueError beyond.
+    The cost is 10 ms for each Wi, seconds at 1000, half a minute at 10,000; ValueError beyond.
     """
     Wi = _weissenberg(weissenberg)
     moments = np.array([_moments(abs(one)) for one in Wi.ravel().tolist()]).reshape(*Wi.shape, 3)

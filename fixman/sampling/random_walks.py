@@ -1,4 +1,4 @@
-"""Random walks with given hard values: where simulations can start from."""
+"""Random walks with given hard values, to start simulations from."""
 
 from __future__ import annotations
 
@@ -35,23 +35,22 @@ def random_walks(
 ) -> Array:
     """Random configurations with given values of the hard coordinates.
 
-    Soft angles and torsions are drawn with the measure of space, dΩ = sin θ dθ dφ.  For chains
-    without closures, extra rows and potentials whose lengths are all hard these are independent
-    samples of the stiff ensemble.  Rings start as open walks, whose closures are then brought to
-    their values in steps.  The chains of a system in a box have their centres anywhere in it, and
-    overlap: `push_off` moves them apart.
+    Soft angles and torsions are drawn with the measure of space, dΩ = sin θ dθ dφ.  If all lengths
+    are hard and there are no closures, extra rows or potentials, the walks are independent samples
+    of the stiff ensemble.  Rings start as open walks; closures are then brought to their values in
+    steps.  Chains of a system in a box have random centres and overlap: see `push_off`.
 
     Parameters
     ----------
     lengths, angles, torsions : float, or one for each coordinate of the kind
-        Values of the hard ones, angles in radians, in the order of ``chain.coordinates``; soft
-        lengths get theirs too.  Distances, sums and differences stay as they are drawn.
+        Values of hard coordinates and of soft lengths, angles in radians, in the order of
+        ``chain.coordinates``.  Distances, sums and differences keep the values that are drawn.
 
     Returns
     -------
     ndarray (size, n, d)
         O(n) a walk; a free chain has its first bead at the origin.  ConstraintSolveError if
-        closures do not reach their values, because they cannot or because they are far.
+        closures do not reach their values: these are impossible, or too far.
     """
     require_model(chain)
     size, generator = arrays.positive_int(size, "size"), arrays.generator(rng)
@@ -128,8 +127,8 @@ def _closed(chain: Chain, targets: Array, rng: np.random.Generator) -> Array:
             return bring(chain, x, targets)
         except (ConstraintSolveError, SingularConstraintError) as error:
             last = error
-    said = f"none of {TRIES} random walks reaches the hard values: can closures and extra rows "
-    said += f"have theirs together? ({last})"
+    said = f"none of {TRIES} random walks reaches the hard values: can closures and extra "
+    said += f"rows have these values together? ({last})"
     raise ConstraintSolveError(said, coordinates=last.coordinates, beads=last.beads)
 
 

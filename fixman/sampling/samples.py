@@ -43,9 +43,9 @@ class Sample:
     """Chains of an ensemble, with weights.
 
     ``x (size, n, d)`` are positions; the exponentials of ``log_weights (size,)`` sum to 1, and are
-    equal unless ``method`` is "reweighted" and not "independent" or "transfer operator".  An
-    average is ``(np.exp(log_weights) * values).sum()``, and ``effective_size`` says how many
-    independent chains they are worth.
+    equal unless ``method`` is "reweighted" (others: "independent", "transfer operator").  An
+    average is ``(np.exp(log_weights) * values).sum()``.  ``effective_size`` is the number of
+    independent chains that the weighted chains are worth.
     """
 
     x: Array
@@ -75,12 +75,11 @@ def sample(
 ) -> Sample:
     """Draw independent chains of the rigid or the stiff ensemble, without potentials.
 
-    Stiff: soft angles and torsions follow the measure of space.  Rigid: the density has a factor
-    √det H^bb more (theory.md section 4).  Where the hard coordinates are all the bonds of a chain
-    or a tree it is drawn exactly, bond by bond, with the probabilities of the transfer operator;
-    otherwise stiff chains get √det H^bb for weight.  ``method`` says which it was,
-    ``effective_size`` what it is worth; where that is little, as of long chains with hard angles,
-    take `fixman.MonteCarlo`.
+    Stiff: soft angles and torsions follow the measure of space.  Rigid: the density has a further
+    factor √det H^bb (theory.md section 4).  If the hard coordinates are exactly the bonds of a
+    chain or tree, the transfer operator draws it exactly, bond by bond; otherwise stiff chains get
+    the weight √det H^bb.  ``method`` says which.  If ``effective_size`` is small, as for long
+    chains with hard angles, use `fixman.MonteCarlo`.
 
     Parameters
     ----------
@@ -91,7 +90,7 @@ def sample(
     workers : int
         Threads.  The chains are the same for any number.
     client : dask.distributed.Client, optional
-        Whose workers draw instead, the same chains.
+        Its workers draw the chains, with the same result.
 
     Notes
     -----
@@ -100,9 +99,9 @@ def sample(
     first bead at the origin.
 
     O(n) a chain: for bonds alone 30 to 60 ns a bond, the stiff ensemble some 60 ns, weights what
-    `logdet` costs.  A tree costs as many times more as its branch points refuse, from level to
-    level; beyond a hundredfold it is reweighted.  Tables for a chain are made once, in 0.3 ms for
-    each bend unlike all others.
+    `logdet` costs.  Branch points of a tree refuse draws, which multiplies the cost from level to
+    level; beyond a hundredfold the tree is reweighted.  Tables are made once for a chain, in 0.3 ms
+    for each distinct bend.
     """
     require_chain(chain)
     size, generator = arrays.positive_int(size, "size"), arrays.generator(rng)
@@ -136,7 +135,7 @@ def _require_drawable(chain: Chain, client: Any) -> None:
     if chain.extra:
         raise ValueError(
             f"rings, and chains with other extra rows (here {len(chain.extra)}), cannot be drawn: "
-            "fixman.random_walks makes starts, of no ensemble, and fixman.HybridMonteCarlo samples"
+            "fixman.HybridMonteCarlo samples them, from starts by fixman.random_walks"
         )
     if (chain.layout.soft_rows.kinds == LENGTH).any():
         raise ValueError("soft lengths have no distribution without a potential: make them hard")

@@ -43,7 +43,7 @@ class Autocorrelation(NamedTuple):
     """C(t) = ⟨a(0)·a(t)⟩/⟨a²⟩ against ``lag``, its standard error, and two relaxation times.
 
     ``integrated`` is ∫ C dt up to five times itself.  ``fitted`` is τ of the slowest process, in C
-    ∝ e^(−t/τ) from C = 0.6 to 0.2: inf where C does not fall, 0 where it falls in one frame.
+    ∝ e^(−t/τ) from C = 0.6 to 0.2: inf if C does not fall, 0 if C falls in one frame.
     """
 
     lag: Array
@@ -58,8 +58,8 @@ def autocorrelation(
 ) -> Autocorrelation:
     """Correlation in time of vectors: of `end_to_end`, one of the `rouse_modes`, or a bond.
 
-    Means are not taken off: subtract those that symmetry does not make 0.  C is 0 where all vectors
-    are 0.  O(frames ln frames) a copy.
+    Means are not subtracted: subtract each mean that is not 0 by symmetry.  C is 0 where all
+    vectors are 0.  O(frames ln frames) a copy.
 
     Parameters
     ----------
@@ -68,8 +68,8 @@ def autocorrelation(
     interval : float
         Time from frame to frame, the unit of the times in the answer.
     longest : int, optional
-        Longest lag in frames.  By default the last one or, of less than 16 copies, frames ·
-        copies/16; errors are inf where a longer one leaves a single group of frames.
+        Longest lag in frames.  By default the last one or, with fewer than 16 copies, frames ·
+        copies/16.  Errors are inf if a longer lag leaves a single group of frames.
 
     Warns
     -----

@@ -121,8 +121,9 @@ def radial_density(
 ) -> Histogram:
     """Beads per volume (area in the plane) at distances from the centre of mass.
 
-    x is (frames, ..., n, dim); ``edges`` are radii, or how many equal shells out to the farthest
-    bead: then densities times volumes add up to n.  Weights and errors as in `histogram`.
+    x is (frames, ..., n, dim); ``edges`` are radii, or the number of equal shells out to the
+    farthest bead, for which densities times volumes add up to n.  Weights and errors as in
+    `histogram`.
     """
     x = _configurations(chain, x)
     r, bounds = np.linalg.norm(x - _centre(chain, x), axis=-1), _edges(edges)
@@ -216,10 +217,10 @@ def _edges(edges: Any) -> Any:
 def persistence_length(chain: Chain, x: ArrayLike) -> Persistence:
     """Find the persistence length of a linear chain from the correlations of its bonds.
 
-    ``decay`` is ℓ in ⟨u_i·u_{i+s}⟩ = e^(−s L/ℓ), L the mean length of bonds: a line through the
-    origin is fitted to the logarithm, weighted by the number of pairs, up to the first s where it
-    falls below −1, and to at least two.  ``local`` is −L/ln⟨cos θ⟩, equal to it where bends are
-    independent.  Both are 0 where neighbours do not persist at all, and inf for rods.
+    ``decay`` is ℓ in ⟨u_i·u_{i+s}⟩ = e^(−s L/ℓ), L the mean length of bonds.  A line through the
+    origin is fitted to the logarithm, weighted by the number of pairs, up to the first s where the
+    logarithm is below −1, and to at least s = 2.  ``local`` is −L/ln⟨cos θ⟩; independent bends make
+    both equal.  Both are 0 if ⟨cos θ⟩ ≤ 0, and inf for rods.
 
     All frames are averaged over.  O(n ln n) a frame, by Fourier transforms along the chain.
     """
@@ -263,8 +264,8 @@ def structure_factor(chain: Chain, x: ArrayLike, q: ArrayLike, *, directions: in
     """Return the isotropic structure factor S(q) = ⟨|Σ_k e^(i q·x_k)|²⟩/n, (..., len(q)).
 
     The average runs over fixed directions of q.  It is unbiased for an ensemble without a preferred
-    direction, and O(n) where Debye's double sum is O(n²).  For one frame of extent R it needs about
-    (q R)² directions in space, q R in the plane, to be that sum.
+    direction, and O(n) where Debye's double sum is O(n²).  To equal that sum for one frame of
+    extent R it needs about (q R)² directions in space, q R in the plane.
     """
     x = _configurations(chain, x)
     numbers = np.atleast_1d(arrays.real(q, (), "q"))
@@ -354,7 +355,7 @@ def rouse_modes(chain: Chain, x: ArrayLike) -> Array:
     x = _configurations(chain, x)
     _require_linear(chain, "Rouse modes")
     if chain.base == "fixed":
-        raise ValueError("Rouse modes are of free chains, and this one has a fixed base")
+        raise ValueError("Rouse modes need a free chain, and this chain has a fixed base")
     return np.asarray(dct(x, axis=-2, norm="ortho"))
 
 
@@ -373,11 +374,11 @@ def potential_energy(chain: Chain, x: ArrayLike, potential: Any) -> Array:
 
 
 def degrees_of_freedom(chain: Chain, conserved: int = 0) -> int:
-    """How many quadratic terms of the kinetic energy have ½ kT each.
+    """Count the quadratic terms of the kinetic energy that have ½ kT each.
 
-    n·d less the hard coordinates, and less ``conserved``: how many components of the momentum and
-    angular momentum are zero throughout.  For `fixman.Langevin` it is 0; for `fixman.Newton` of a
-    free chain whose centre of mass rests, d.
+    n·d less the number of hard coordinates, and less ``conserved``, the number of components of
+    momentum and angular momentum that are always zero: 0 for `fixman.Langevin`, d for
+    `fixman.Newton` of a free chain whose centre of mass rests.
     """
     require_chain(chain)
     conserved = arrays.whole(conserved, "conserved", 0)
@@ -403,7 +404,7 @@ def temperature(chain: Chain, v: ArrayLike, conserved: int = 0) -> Array:
 def correlation_time(series: ArrayLike) -> float:
     """Integrated autocorrelation time ½ + Σ_t ρ(t), in frames, of a series (frames, ...).
 
-    Half for uncorrelated frames; τ/½ frames are worth one.  The sum ends with Sokal's window.
+    It is ½ for uncorrelated frames; 2 τ frames are worth one.  The sum ends with Sokal's window.
     """
     return 0.5 * statistics.statistical_inefficiency(series)
 
@@ -412,8 +413,8 @@ def mean_with_error(series: ArrayLike, *, log_weights: ArrayLike | None = None) 
     """Mean of a series (frames, ...), and its standard error with regard to correlations.
 
     With logarithms of weights, Σ w f / Σ w, and the error of that ratio to first order.  The error
-    of a series shorter than some fifty times its `correlation_time` is too small, and so may that
-    time itself be.
+    of a series shorter than some fifty times its `correlation_time` is too small, and so may be
+    that time.
     """
     values = arrays.real(series, (), "series")
     if log_weights is None:
@@ -459,6 +460,6 @@ def _with_base(chain: Chain, x: Array, what: str) -> Array:
 def _require_linear(chain: Chain, what: str) -> None:
     if not chain.layout.has_ends:
         raise ValueError(
-            f"{what} is of linear chains, which {chain!r} is not: radius_of_gyration and "
-            "x[..., i, :] - x[..., j, :] are of any"
+            f"{what} needs a linear chain, got {chain!r}: radius_of_gyration and "
+            "x[..., i, :] - x[..., j, :] work for any chain"
         )

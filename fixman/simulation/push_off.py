@@ -36,9 +36,8 @@ def push_off(
 ) -> Array:
     """Move beads that overlap apart, under the constraints, until a pair potential is usable.
 
-    Langevin dynamics with a pair force that stays as it is below a distance, which shrinks from
-    1.05 to 0.85 σ (after Auhl et al. 2003).  Chains keep their hard values, and about the shape of
-    their coils.
+    The pair force of this Langevin dynamics is constant below a distance, which shrinks from 1.05
+    to 0.85 σ (after Auhl et al. 2003).  Chains keep their hard values, and roughly their shapes.
 
     Parameters
     ----------
@@ -51,7 +50,7 @@ def push_off(
     Returns
     -------
     ndarray, of the shape of x
-        O(n).  ConstraintSolveError if beads do not come apart, at a density that is too high.
+        O(n).  ConstraintSolveError if beads do not separate because the density is too high.
     """
     require_model(system)
     model = System(system) if isinstance(system, Chain) else system

@@ -62,38 +62,38 @@ def simulate(
     Parameters
     ----------
     chain : Chain or System
-        Of a system n are the beads of all chains, and beads of different chains interact.
+        In a system, n counts the beads of all chains, and beads of different chains interact.
     x0, v0 : (n, d), or (replicas, n, d)
         Hard coordinates keep the values that they have here.  By default the stepper draws v0.
     stepper : fixman.Newton, fixman.Langevin or another
     steps, every : int
-        A multiple of ``every``, which by default gives about 1000 frames.
+        ``steps`` is a multiple of ``every``, which by default gives about 1000 frames.
     replicas : int, optional
         By default as many as x0 has.
     workers : int
         Threads.  The results do not depend on it.
     out : str or os.PathLike, optional
-        File to be made for the run; ``overwrite`` has another run there give way.
+        New file for the run; ``overwrite`` replaces an existing run.
     observables : functions, or mapping of names to functions, optional
-        Evaluated at every frame: f(chain, x) or f(chain, v), by the name of its second parameter,
-        of read-only (replicas, n, d), gives (replicas, ...).
+        Evaluated at every frame: f(chain, x) or f(chain, v), as its second parameter is named,
+        takes a read-only array (replicas, n, d) and returns (replicas, ...).
     progress : bool, optional
         Whether to show a bar; by default if stderr is a terminal that tqdm can use.
     client : distributed.Client, optional
-        Has workers on other machines compute groups of replicas, with the same bits.
+        Workers on other machines compute groups of replicas, with the same bits.
 
     Returns
     -------
     Run
-        Ctrl-C ends it early, at the end of a block (seconds): then ``finished`` is False.
+        Ctrl-C ends the run early, at the end of a block (seconds); ``finished`` is then False.
 
     Raises
     ------
     FileExistsError, RunStorageError, MemoryError, ConnectionError
-        If there is something at ``out``, or the disk, the memory or the scheduler is at an end.
+        If ``out`` exists, the disk or memory is full, or the scheduler is lost.
     ConstraintSolveError, SingularConstraintError
-        If a step has no solution.  After any error of a step, a potential or an observable, the
-        frames before it are at ``out``, or in the ``run`` of the error without ``out``.
+        If a step has no solution.  After an error of a step, potential or observable, ``out`` has
+        the earlier frames; without ``out`` the error's ``run`` has them.
     """
     require_model(chain)
     require_stepper(stepper)
@@ -137,15 +137,15 @@ def resume(
     progress: bool | None = None,
     client: Any = None,
 ) -> Run:
-    """Go on with a run from its last block, bit for bit as if nothing had happened.
+    """Resume a run from its last block, with the same bits as an uninterrupted run.
 
     Parameters
     ----------
     steps : int, optional
         New total number of steps, to extend or to shorten the run; a multiple of ``every``.
     stepper, observables, tau : optional
-        Needed, the same as before, where they hold functions or objects of your own; ``tau`` are
-        the forces of a run of rigid bodies.
+        Needed if they hold functions or objects of your own, and then the same as before; ``tau``
+        are the forces of a run of rigid bodies.
 
     Returns
     -------
@@ -155,8 +155,8 @@ def resume(
     Raises
     ------
     RunFolderError
-        If the file is no run, or another process is writing to it, or it is damaged: all of it
-        is read, to see.  Other errors are those of `simulate`.
+        If the file is no run, is damaged (all of it is read to check), or another process writes to
+        it.  Other errors are those of `simulate`.
 
     Warns
     -----
@@ -201,7 +201,7 @@ def resume(
 
 
 def load_run(path: str | os.PathLike[str]) -> Run:
-    """Read the file of a run, finished or not; one that is being written to as well.
+    """Read the file of a run: finished, interrupted, or still being written.
 
     Returns
     -------
@@ -211,8 +211,8 @@ def load_run(path: str | os.PathLike[str]) -> Run:
     Raises
     ------
     RunFolderError
-        If it is not a run, or is damaged.  Frames that are asked for later raise it as well if
-        theirs is the damage; the others can be read.
+        If the file is no run, or is damaged.  A damaged frame raises it when it is read; the other
+        frames can be read.
     """
     path = _arrays.path(path, "path")
     found = runfile.contents(path)
@@ -258,7 +258,7 @@ def _looked_at(run: Run) -> Run:
         dt = run.about["stepper"].get("dt")
         advice = "these moves are too wide for this start" if dt is None else f"dt={dt:g} is long"
         warnings.warn(
-            f"only {share:.2%} of the moves were accepted, so that frames repeat: {advice}",
+            f"only {share:.2%} of the moves were accepted, so frames repeat: {advice}",
             RuntimeWarning,
             stacklevel=3,  # who called simulate
         )
@@ -277,7 +277,7 @@ def _every(steps: int) -> int:
     divisors = {d for k in range(1, MOST_FRAMES + 1) if steps % k == 0 for d in (k, steps // k)}
     every = max(d for d in divisors if d <= max(1, steps // FRAMES))
     if steps // every > MOST_FRAMES:
-        raise ValueError(f"steps={steps} has no suitable divisor: say every how many to record")
+        raise ValueError(f"steps={steps} has no suitable divisor: give every, the steps per frame")
     return every
 
 
@@ -328,7 +328,7 @@ def _same_stepper(path: Path, parameters: dict[str, Any], stepper: Stepper | Non
                 raise RunFolderError(f"{path} is damaged: stepper: {error!r}") from None
             raise ValueError(
                 f"{error}; a file cannot hold it: resume from Python, fixman.resume(…, "
-                "stepper=…), with the stepper of before"
+                "stepper=…), with the same stepper"
             ) from None
     given = provenance.plain(stepper.parameters())
     if given != parameters:

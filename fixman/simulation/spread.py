@@ -117,7 +117,7 @@ def _renumbered(first: int) -> Iterator[None]:
     try:
         yield
     except CancelledError as error:
-        text = f"the scheduler or its client has given the run up ({error})"
+        text = f"the scheduler or its client has dropped the run ({error})"
         raise ConnectionError(text) from error
     except Exception as error:
         if error.args and isinstance(error.args[0], str):
@@ -141,7 +141,7 @@ class Block(NamedTuple):
 def _block(model: Model, about: dict[str, Any], frames: int, state: Arrays) -> Block:
     other = provenance.differing(provenance.versions(), about["versions"])
     if other:
-        raise RuntimeError(f"a worker has other versions, {', '.join(other)}: so bits would differ")
+        raise RuntimeError(f"a worker has other versions, {', '.join(other)}, so other bits")
     target = Recorder(about, state, Block, frames, about["block"]["frames"])
     mover, start = Replicas(*model, State.from_arrays(state)), target.step
 

@@ -23,22 +23,22 @@ REFUSING = ("hybrid", "montecarlo")  # steppers that tally the moves that they t
 class Run(Series):
     """A trajectory: frames at every ``every`` steps, the start included.
 
-    Arrays of a stored run are read when they are used: ``run.x[1000:1100]`` reads those frames,
-    and what needs the whole array keeps it.  ``run[1000:2000:10]`` is a run of those frames, and
-    `blocks` yields pieces one by one.
+    Arrays of a stored run are read when they are used: ``run.x[1000:1100]`` reads those frames, and
+    any use of the whole array keeps the array in memory.  ``run[1000:2000:10]`` is a run of those
+    frames, and `blocks` yields pieces one by one.
 
     Attributes
     ----------
     chain : Chain
         TypeError if the run is one of a system.
     system : System
-        Of one chain where the run is one of a chain.
+        If the run is one of a chain, a system of this chain.
     about : dict
         Chain, stepper, potential, seed, versions.
     path : Path or None
         The file; None in memory.
     steps_done : int
-        Of ``about["steps"]``.
+        Steps done, of ``about["steps"]``.
     numbers : range
         Which frames of the whole run these are.
     """
@@ -79,7 +79,7 @@ class Run(Series):
     def acceptance(self) -> Array:
         """Share of moves that were accepted until the last of these frames (replicas,).
 
-        1 for steppers that refuse none, and where none was tried.
+        It is 1 if the stepper refuses no move, or none was tried.
         """
         if self.about["stepper"]["name"] not in REFUSING or not len(self):
             return np.ones(self.replicas)

@@ -54,19 +54,19 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
     ----------
     atomgroup : AtomGroup or Universe
     select : str
-        Selection within it. The atoms are fixed here, and in the order of their indices.
+        Selection within ``atomgroup``, made once; its atoms are in the order of their indices.
     hard : word or words, as in `Chain.from_bonds`
-        Rows that follow from others are left out, and bends that are straight but for thermal
-        swings, in 25 frames evenly spread, are held straight; both are noted.
+        Rows that depend on others are left out. Bends that are straight except for thermal motion,
+        in 25 frames evenly spread, are held straight. Notes say both.
     values : "means", "as-is", or one array (n_hard,) per group
-        Values that the hard coordinates get before anything is measured: their means over all
-        frames and molecules of a group; none, for a trajectory that was rigid already; or given
-        ones, in the order of ``chain.hard``. A single group takes the bare array as well.
+        Values that the hard coordinates get before anything is measured. "means": over all frames
+        and molecules of a group; "as-is": no change, for a trajectory that was rigid already; or
+        given ones, in the order of ``chain.hard``. A single group takes one array as well.
     bonds : "topology", "guess", or types of bonds
         Those of the topology, those guessed from the distances in the current frame, or those of
         some types of the topology, ``"1,2"``, or of atoms, ``"C-H"``.
     hydrogens : str, optional
-        Selection of the hydrogens; by default told by their elements or else their masses.
+        Selection of the hydrogens; by default found by elements or else masses.
     histograms : bool
         Whether to count the soft bends and torsions of every configuration as well.
 
@@ -78,7 +78,7 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
         What was skipped or guessed; after `run` also frames that were left out, for all groups,
         because they cannot be set onto the constraints.
     values : tuple of arrays, or None
-        Values that the hard coordinates got, after `run`; `means` tells whether to their means.
+        Values that the hard coordinates got, after `run`; `means` says whether these are means.
     scatter : tuple of samples.Scatter
         How much they vary from sample to sample, after `run`.
     frames, times : ndarray (frames,)
@@ -99,10 +99,10 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
 
     Notes
     -----
-    O(n) a frame and molecule, in two passes over the trajectory, of which the first keeps 8 bytes a
-    frame and hard row. ``run(backend="multiprocessing", n_workers=2)`` and MDAnalysis's other
-    backends split the frames, `DistributedBackend` takes them to a Dask scheduler; `results` are
-    the same to the last bit.
+    O(n) a frame and molecule, in two passes over the trajectory; the first keeps 8 bytes a frame
+    and hard row. ``run(backend="multiprocessing", n_workers=2)`` and MDAnalysis's other backends
+    split the frames, `DistributedBackend` takes them to a Dask scheduler; `results` are the same to
+    the last bit.
     """
 
     _analysis_algorithm_is_parallelizable = True
@@ -271,7 +271,7 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
 
 
 class DistributedBackend(BackendBase):  # type: ignore[misc]
-    """Runs an MDAnalysis analysis on the workers of a Dask scheduler, wherever these are.
+    """Runs an MDAnalysis analysis on the workers of a Dask scheduler, on any machines.
 
     MDAnalysis's own backend "dask" only starts processes on this machine. Workers need the same
     packages, and the trajectory under the same absolute path. Frames are split into `n_workers`

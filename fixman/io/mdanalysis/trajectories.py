@@ -61,14 +61,14 @@ def write_frames(
 ) -> None:
     """Write one replica of a run in space: .pdb, .dcd, .xtc or .trr, by the name.
 
-    Slice the run to write fewer frames, ``run[::10]``; ``replica`` is needed where it has several.
-    All but PDB have no topology; beside ``ala.dcd`` of a run of a PDB file, ``ala.topology.pdb``
-    holds the first frame.  Positions are rounded as these formats do: PDB to 0.001 Å, XTC to
-    0.01 Å.  Runs without OpenMM's forces have no units: their numbers are written as they are,
-    which readers take for Å and ps.
+    Slice the run to write fewer frames, ``run[::10]``; ``replica`` is needed if it has several.
+    Formats other than PDB have no topology; for a run of a PDB file ``ala.topology.pdb``, beside
+    ``ala.dcd``, holds the first frame.  Positions are rounded as these formats do: PDB to 0.001 Å,
+    XTC to 0.01 Å.  Runs without OpenMM's forces have no units: their numbers are written as they
+    are, which readers take for Å and ps.
 
     FileExistsError if there is a file already, or another topology beside it, and no ``overwrite``;
-    ValueError if the run is in the plane, has no frame, or for a PDB file is of none.
+    ValueError if the run is in the plane, has no frame, or has no PDB file for a .pdb.
     """
     require_run(run)
     path, described = arrays.path(path, "path"), pdb_potential(run.about)
@@ -79,7 +79,7 @@ def write_frames(
     if path.suffix.lower() == ".pdb":
         described = _described(run)
     elif run.model.dim != DIM:
-        raise ValueError(f"these formats are of space, and the run has dim={run.model.dim}")
+        raise ValueError(f"these formats need a run in space, this run has dim={run.model.dim}")
     place = _only(run, replica)
     bare = MDAnalysis.Universe.empty(run.model.n, trajectory=True)
     universe = _topology(run, described["pdb"]) if described else bare
@@ -159,7 +159,7 @@ def _described(run: Run) -> dict[str, Any]:
     require_run(run)
     described = pdb_potential(run.about)
     if described is None:
-        raise ValueError("this run is of no PDB file: write .dcd, .xtc, .trr, .gsd or .h5")
+        raise ValueError("this run has no PDB file: write .dcd, .xtc, .trr, .gsd or .h5")
     return described
 
 

@@ -62,8 +62,8 @@ def open_universe(
         Formats of topology and trajectory, by MDAnalysis's names; by default their extensions, or
         "data.…" and "dump.…" as LAMMPS has them.
     masses : str, float or mapping, optional
-        Of all atoms, or by type (by name where there are none), ``"1=12.011,2=1.008"``. By default
-        those of the topology, or else those of the elements.
+        One mass for all atoms, or masses by type (by name if there are no types),
+        ``"1=12.011,2=1.008"``. By default those of the topology, or else those of the elements.
     """
     paths = [_path(topology), *(_path(path) for path in [trajectory] if path is not None)]
     kinds = [format_of(*each) for each in zip(paths, (topology_format, format), strict=False)]
@@ -127,7 +127,7 @@ def _universe(paths: list[Path], options: dict[str, Any]) -> Any:
         sys.unraisablehook = hook
     raise ValueError(
         f"MDAnalysis cannot read {' with '.join(map(str, paths))}: {said}; are these topology and "
-        "trajectory of one system? if a name misleads, say topology_format='PSF' or format='DCD'"
+        "trajectory of one system? if the name misleads, give topology_format='PSF' or format='DCD'"
     )
 
 
@@ -167,7 +167,7 @@ def _columns(path: Path, style: str) -> str:
     columns = STYLES.get(style.strip().lower(), style)
     if len(columns.split()) < 2:
         raise ValueError(
-            f"the atom style of {path.name} is {style or 'not said'}: say it, atom_style='full', "
+            f"the atom style of {path.name} is {style or 'unknown'}: give atom_style='full', "
             f"one of {', '.join(STYLES)}, or its columns, 'id resid type x y z'"
         )
     return columns

@@ -55,14 +55,14 @@ def metric_force(system: Any, *, chains: Iterable[tuple[Any, Chain]] | None = No
     system : openmm.System
     chains : iterable of (particles, Chain), optional
         Chains that get a term, instead of each connected set of constraints.  Bead k is
-        ``particles[k]``, and of copy c ``particles[c, k]``.  A chain must hold what the System's
-        constraints hold, in whatever coordinates; masses may have a common factor.
+        ``particles[k]``, or ``particles[c, k]`` in copy c.  A chain must hold what the System's
+        constraints hold, in any coordinates; masses may have a common factor.
 
     Returns
     -------
     openmm.PythonForce
-        On the particles of its chains alone, without sets that their constraints leave rigid.  O(n)
-        a step on the host, plus 20 µs for the call and 20 µs for every *kind* of molecule.
+        It acts on the particles of its chains only; sets that constraints leave rigid get no term.
+        O(n) a step on the host, plus 20 µs for the call and 20 µs for every *kind* of molecule.
 
     Raises
     ------

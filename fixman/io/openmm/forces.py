@@ -29,7 +29,7 @@ MADE = "_idle", "_evaluated"  # anew in another process
 Distances = tuple[Indices, Floats]  # places of particles (2, pairs), and lengths
 _BONDED = "in the force field: are positions set, in nm and whole, and is no residue missing?"
 _HELD = (
-    "in a constraint of the System: it has no energy there, so that the chain must hold it (or "
+    "in a constraint of the System: the System has no energy there, so the chain must hold it (or "
     "create the System with constraints=None, rigidWater=False)"
 )
 
@@ -37,16 +37,16 @@ _HELD = (
 class Forces:
     """The energy of an OpenMM System as a potential of `Newton`, `Langevin`, `HybridMonteCarlo`.
 
-    Without the System's constraints: the chain has to hold what they held, since force fields have
-    no energy there.  That which `chain` makes of the same System has its particles, in their order.
-    ValueError if it has a thermostat or a barostat, a Fixman force, Drude particles, or particles
-    without a mass that are no virtual sites.
+    The System's constraints are left out: the chain has to hold what they held, since force fields
+    have no energy there.  The chain that `chain` makes of the same System has the System's
+    particles, in order.  ValueError if the System has a thermostat or barostat, a Fixman force,
+    Drude particles, or particles without mass that are no virtual sites.
 
     Parameters
     ----------
     system : openmm.System
-        Copied; stays as it is.  A CMMotionRemover is left out.  In a periodic box molecules are
-        whole, and the box is the default one of the System.
+        It is copied, and does not change.  A CMMotionRemover is left out.  In a periodic box
+        molecules are whole, and the box is the default one of the System.
     platform : str or openmm.Platform, optional
         By default the fastest that works.
     properties : mapping, optional
@@ -55,8 +55,8 @@ class Forces:
 
     Notes
     -----
-    nm, ps, Da, kJ/mol.  The numbers of the platform "Reference" hang on positions alone, so that
-    runs can be repeated and resumed bit for bit; on others the order of sums may differ.  Threads
+    nm, ps, Da, kJ/mol.  On the platform "Reference" the numbers depend on positions alone, so runs
+    can be repeated and resumed bit for bit; on others the order of sums may differ.  Threads
     evaluate at the same time, each in a Context of its own.  ``particles (n,)`` are those that have
     a mass, and are moved; virtual sites follow.
     """
@@ -111,8 +111,8 @@ class Forces:
     def energy(self, x: Any) -> Any:
         """Return the energies (...), in kJ/mol, of configurations (..., n, 3), in nm.
 
-        ValueError where the ends of a constraint of the System are far from its length; at first,
-        where a bond, a HarmonicBondForce's spring of more than 20 000 kJ/mol/nm², is off by half.
+        ValueError if the ends of a constraint of the System are far from its length or, in the
+        first call, if a bond (a HarmonicBondForce's spring above 20 000 kJ/mol/nm²) is off by half.
         FrameError where positions, or what OpenMM makes of them, are not finite.
         """
         found, lead = self._found(x)
@@ -121,7 +121,7 @@ class Forces:
     def force(self, x: Any) -> Floats:
         """Return the forces (..., n, 3), in kJ/mol/nm, in configurations (..., n, 3); see `energy`.
 
-        Both are found together and kept for a while, so that one costs nothing after the other.
+        Energies and forces are computed together and cached, so the second of them costs nothing.
         """
         found, lead = self._found(x)
         return np.array([force for _, force in found]).reshape(*lead, self.particles.size, 3)
@@ -202,7 +202,7 @@ def _copied(system: Any) -> Any:
         elif re.search("Thermostat|Barostat|Drude", kind) or force.getName() == NAME:
             raise ValueError(
                 f"the System has a {kind}, {force.getName()}, which needs an integrator of OpenMM: "
-                f"removeForce({k}), and choose a stepper and ensemble that do what is meant"
+                f"removeForce({k}), and choose a stepper and ensemble for the same purpose"
             )
     for k in range(copy.getNumParticles()):
         if copy.getParticleMass(k)._value == 0.0 and not copy.isVirtualSite(k):

@@ -33,7 +33,7 @@ def chain(
     rotatable: ArrayLike | None = None,
     straight: Iterable[Sequence[int]] | None = None,
 ) -> Chain | list[tuple[Indices, Chain]]:
-    """Return the chain of a molecule, or of several molecules what `metric_force` takes.
+    """Return the chain of one molecule, or for several molecules the ``chains`` of `metric_force`.
 
     Bead k is the k-th particle that has a mass; virtual sites move along with these.  Hard rows
     that depend on the others are left out, and listed in ``Chain.redundant``.  ValueError if there
@@ -42,22 +42,22 @@ def chain(
     Parameters
     ----------
     system_or_topology : openmm.System or openmm.app.Topology
-        A System gives its masses, repartitioned or not; and for bonds its HarmonicBondForces and
-        constraints, but for distances across an angle, as Urey–Bradley terms and
-        ``constraints=HAngles`` have them.  A Topology gives its bonds, and masses of the elements.
+        A System gives its masses, repartitioned or not.  Its bonds are HarmonicBondForces and
+        constraints, except for distances across an angle (Urey–Bradley, ``constraints=HAngles``).
+        A Topology gives its bonds, and masses of the elements.
     hard : kinds, "torsional", "h-bonds" or "h-angles"; of a single molecule also a mask
         As for `Chain.from_bonds`.  A molecule that the System's constraints leave rigid, and water
         (residue HOH) of a Topology, is rigid whatever this says.
     topology : openmm.app.Topology, optional
-        Beside a System: has its bonds, and names atoms in errors.  Its elements tell hydrogens.
+        Beside a System: gives bonds, names of atoms in errors, and elements, which show hydrogens.
     positions : (particles, 3) or Quantity, optional
-        In nm; where the rows that stay shall be well conditioned, and bends are straight or not.
+        In nm.  The rows that stay are well conditioned there, and straight bends are found there.
     rotatable : (bonds, 2), optional
         Pairs of particles, for "torsional"; by default bonds that are neither terminal nor in a
         ring of up to eight atoms.
     straight : iterable of (i, j, k), optional
-        Bends that are held straight, as for `Chain.branched`.  By default those of the hard ones
-        that are straight in ``positions``, or else in a HarmonicAngleForce's equilibrium.
+        Bends that are held straight, as for `Chain.branched`.  By default the hard bends that are
+        straight in ``positions``, or else in a HarmonicAngleForce's equilibrium.
 
     Returns
     -------

@@ -1,10 +1,9 @@
 """The temperatures of an OpenMM Context: of its thermostats, and of its Fixman force.
 
 U_F is proportional to kT, and OpenMM does not tell a force what the temperature is.  A Context
-therefore has the parameter FixmanTemperature, `set_temperature` sets it together with the
-thermostats, and every evaluation compares: a force left behind by a thermostat stops the run.
-It must not follow by itself: a sampler that exchanges temperatures has to know that U_F depends
-on them.
+therefore has the parameter FixmanTemperature, which `set_temperature` sets together with the
+thermostats.  Every evaluation compares both, and stops the run if they differ.  The parameter must
+not follow by itself: a sampler that exchanges temperatures has to know that U_F depends on them.
 """
 
 from __future__ import annotations
@@ -63,9 +62,9 @@ def set_temperature(context: Any, temperature: Any = None) -> None:
     """Set the temperature of a Context: of its thermostats, barostats and Fixman force alike.
 
     Call it for every Context of a System with `metric_force`, such as ``simulation.context``,
-    before its first step, and in the place of ``integrator.setTemperature``: other Contexts stop.
-    Call it again after ``reinitialize``, and when parameters of another Context were loaded.  The
-    temperature is in K or a Quantity, by default that of the thermostats.
+    before its first step, and in the place of ``integrator.setTemperature``; without it the run
+    stops.  Call it again after ``reinitialize``, and when parameters of another Context were
+    loaded.  The temperature is in K or a Quantity, by default that of the thermostats.
 
     ValueError if the System has no Fixman force; if there is no temperature to be read, or several;
     if a `CustomIntegrator` draws random numbers and has no global variable ``temperature`` (in K)

@@ -95,8 +95,8 @@ class Molecule(Forces):
     ) -> Molecule:
         """Read a PDB file, and add what is asked for.
 
-        A molecule that is cut at the faces of a periodic box (CRYST1) is made whole.  A
-        RuntimeWarning says if solvent is left out, and there is no implicit one in its place.
+        A molecule that is cut at the faces of a periodic box (CRYST1) is made whole.
+        RuntimeWarning if solvent is left out and no implicit solvent takes its place.
 
         Parameters
         ----------
@@ -104,7 +104,7 @@ class Molecule(Forces):
         chain : str, optional
             Letter of the one chain to take out of a file of several.
         add_hydrogens : bool
-            Whether to add the hydrogens that the force field wants and the file has not, at pH 7.
+            Whether to add hydrogens that the force field needs and the file lacks, at pH 7.
         drop_solvent : bool
             Whether to leave out water and whatever consists of one atom.
         """
@@ -132,8 +132,8 @@ class Molecule(Forces):
         made = cls(_written(modeller.topology, modeller.positions), forcefield, platform)
         if drop_solvent and solvent and made.in_vacuum:
             warnings.warn(
-                f"solvent is left out, and {', '.join(forcefield)} puts none in its place; an "
-                "implicit one is one file more, such as implicit/obc2.xml beside amber14-all.xml",
+                f"solvent is left out, and {', '.join(forcefield)} has no implicit solvent: "
+                "add a file for it, such as implicit/obc2.xml beside amber14-all.xml",
                 RuntimeWarning,
                 stacklevel=2,
             )
@@ -143,14 +143,14 @@ class Molecule(Forces):
     def of_run(cls, about: Mapping[str, Any]) -> Molecule:
         """Make the molecule of a run again, from its ``about``.
 
-        ValueError if the run is of none, or if the force fields make another System now.
+        ValueError if the run has no such molecule, or if the force fields make another System now.
         """
         described = pdb_potential(about)
         if described is None:
-            raise ValueError("this run is of no PDB file: fixman torsional makes such runs")
+            raise ValueError("this run has no PDB file: fixman torsional makes runs that have one")
         molecule = cls(described["pdb"], described["forcefield"], described["platform"])
         if molecule.parameters() != dict(described):
-            said = "makes another System of these atoms than when the run began"
+            said = "makes another System than at the start of the run"
             raise ValueError(f"{', '.join(molecule.forcefield)} {said}")
         return molecule
 
@@ -171,7 +171,7 @@ class Molecule(Forces):
     def chain(self, hold: str | Iterable[str] = ()) -> Chain:
         """Return the chain whose bonds and angles are hard, and whose torsions are soft.
 
-        Soft are torsions about bonds that are neither terminal nor in a ring of up to 8 atoms;
+        Torsions are soft about bonds that are neither terminal nor in a ring of up to 8 atoms;
         larger rings turn, and stay closed.  Bends of nitriles and alkynes are held straight, and
         nearly straight in a minimum: ``fixman.project(chain, x, chain.hard_values(x))`` is a start.
 
@@ -322,7 +322,7 @@ def _require_one(given: Any, x: Array) -> None:
         first = np.unique(label, return_index=True)[1]
         begin = f"{', '.join(names[p] for p in first[:4])}{', …' * (pieces > 4)}"
         raise ValueError(
-            f"the file has {pieces} molecules, which begin with {begin}, and has to have one: "
+            f"the file has {pieces} molecules, which begin with {begin}, but must have one: "
             "chain='A' takes one chain, drop_solvent=True leaves water and ions out, and CONECT "
             "records bond what the names of atoms do not"
         )

@@ -1,7 +1,7 @@
 """Integrators of constrained motion, and the state that they move.
 
-A stepper is a frozen description.  ``start`` makes a `State`, ``advance`` moves it on in compiled
-code, replicas eight at a time in SIMD lanes and these over threads.  The motion of a replica
+A stepper is a frozen description.  ``start`` makes a `State`.  ``advance`` moves the state in
+compiled code, eight replicas at a time in SIMD lanes, in several threads.  The motion of a replica
 depends on its own positions, velocities and random stream only: results are the same bits for any
 number of workers, any order and number of replicas, and any division of the steps into calls.
 """

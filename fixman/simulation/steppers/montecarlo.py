@@ -34,15 +34,15 @@ class MonteCarlo(Described):
     """Metropolis Monte Carlo of pivots and crankshafts, in either ensemble, with any potential.
 
     A step is a sweep: as many moves as there are parts that can turn.  A move turns one side of a
-    bead about it, where the angle there is hard about the bond before, or in a ring what is between
-    two beads about the line through them.  It is accepted with probability min(1, W′/W), where W is
-    the density with respect to δ(q_b) dx: √det H^bb e^(−U/kT) in the rigid ensemble, e^(−U/kT) in
-    the stiff one.  Both are sampled exactly.
+    bead about the bead, or about the bond before it if its angle is hard; in a ring, the part
+    between two beads turns about the line through them.  A move is accepted with probability
+    min(1, W′/W); W is the density with respect to δ(q_b) dx: √det H^bb e^(−U/kT) in the rigid
+    ensemble, e^(−U/kT) in the stiff one.  Both are sampled exactly.
 
     Without a potential, linear chains of hard bonds take O(1) a move, 55 ns, whatever their length,
-    and free ones of hard bonds and angles 320 ns: sweeps go from one end to the other and back,
-    with what the determinant is made of known from both.  All else goes to parts at random and
-    takes O(n) a move, some 80 ns a bead: potentials, trees, rings.
+    and free ones of hard bonds and angles 320 ns: sweeps go from end to end and back, with the
+    terms of the determinant known from both ends.  Otherwise (potentials, trees, rings) parts are
+    chosen at random, and a move takes O(n), some 80 ns a bead.
 
     Parameters
     ----------
@@ -51,14 +51,14 @@ class MonteCarlo(Described):
     potential : optional
         As for `Newton`; one of your own needs ``energy(x)`` only.  An energy of infinity is a wall.
     burn_in : int
-        Sweeps before step 0 in which every replica fits the width of its turns, at first π, so that
-        half of the moves are accepted.
+        Sweeps before step 0, in which every replica adapts the width of its turns, at first π,
+        until half of the moves are accepted.
 
     Notes
     -----
     ``State.tally`` counts moves from step 0 on.  Frames have velocities of zero.  A free chain
-    keeps its place, which means nothing, unless its potential is one that may depend on it, as
-    `Tether`, `Gravity`, `Compiled` and your own may: then all beads are shifted too.
+    keeps its place, unless its potential may depend on the place (`Tether`, `Gravity`, `Compiled`,
+    your own): then moves also shift all beads.
     """
 
     NAME = "montecarlo"

@@ -258,9 +258,9 @@ def cause_of(
             far = far[np.argsort(-pull[far], kind="stable")]
             names = arrays.listed([f"bead {k}" for k in far], NAMED)
             return (
-                "beads overlap, or dt is too long for a stiff force on what is soft; the forces at "
+                "beads overlap, or dt is too long for a stiff force on soft coordinates; forces at "
                 f"step {state.step} are enormous, up to {pull.max():.2g} on {names}: start from "
-                "positions without overlaps, hold what is stiff as well, or make dt smaller than "
+                "positions without overlaps, make stiff coordinates hard, or make dt smaller than "
                 f"{stepper.dt:g}"
             ), {"beads": far}
     angles = chain.layout.hard_rows.kinds == ANGLE
@@ -273,19 +273,19 @@ def cause_of(
             return cause + in_line(row.beads for row in rows), {"coordinates": rows}
     if stepper.potential is None and shortest(chain, targets) == np.inf:
         return (
-            "no bond has a hard length and there is no potential, so that beads fly apart or meet: "
-            "hold the lengths too, or add a potential that does"
+            "no bond has a hard length and there is no potential, so beads fly apart or meet: "
+            "make the lengths hard, or add a potential that holds them"
         ), {}
     pattern = chain.layout.pattern.rows
     lost = np.flatnonzero(~pattern.gradients(stuck)[1]) if np.isfinite(stuck).all() else ()
     if len(lost):
         straight = [pattern[int(row)] for row in lost]
         return (
-            f"bends came to be straight, where {arrays.listed(straight, NAMED)} cannot be held; no "
+            f"bends became straight, where {arrays.listed(straight, NAMED)} cannot be held; no "
             "time step helps: hold the angles of these bends as well, or make these rows soft"
         ), {"coordinates": straight}
     return (
-        f"a bead would move further than its bonds let it in dt = {stepper.dt:g}; make dt smaller "
+        f"a bead would move further than its bonds allow in dt = {stepper.dt:g}; make dt smaller "
         f"({stepper.thermal} below a tenth of a bond length), or look for overlaps and forces that "
         "grow without bound",
         {},
@@ -317,7 +317,7 @@ def warn_of_long_steps(chain: Chain, state: State, stepper: Scheduled) -> None:
     share = float(limits[bead] / ways[bead]) if ways[bead] else 1.0
     steep = ", and it is so light that its Fixman force is steep" * bool(limits[bead] < usual)
     text = f"in one step bead {bead} moves {ways[bead]:.2g} of the shortest bond, "
-    text += f"{stepper.thermal}{steep}, so that averages are of another ensemble"
+    text += f"{stepper.thermal}{steep}, so averages are of another ensemble"
     if stepper.OVERDAMPED:
         share = share**2
     else:

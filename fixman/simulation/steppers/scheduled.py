@@ -162,9 +162,9 @@ class Newton(Scheduled):
     ----------
     dt : float
         Time step; 0.02 in units of L √(m/kT) is careful, 0.1 still stable.  Hard angles leave
-        lighter and faster motions, which want half of that.
+        lighter and faster motions, which need half of that.
     kT : float, optional
-        Temperature of the velocities that are drawn where none are given.
+        Temperature of the velocities that are drawn if none are given.
     potential : optional
         Energies and forces, see `fixman.potentials`; an object of your own with ``energy(x)`` and
         ``force(x)`` works as well, at the price of a call to Python every step.
@@ -196,15 +196,15 @@ class Langevin(Scheduled):
 
     dv = (f / m − γ v) dt + √(2 γ kT / m) dW on the constraint manifold.  Averages are off by
     O(dt²).  The rigid ensemble is what constraints sample by themselves, ρ ∝ √det G^aa e^(−U/kT);
-    the stiff one, of springs in the limit of infinite stiffness, is sampled by adding the exact
-    Fixman force −½ kT ∂ ln det H^bb / ∂x.  O(n) a step.
+    the stiff one, the limit of infinitely stiff springs, needs the exact Fixman force
+    −½ kT ∂ ln det H^bb / ∂x, which is added.  O(n) a step.
 
     Parameters
     ----------
     dt : float
         Time step, up to 0.1 in units of L √(m/kT); the bias of a trimer's ⟨c²⟩ is −0.02 dt² (rigid)
-        or −0.04 dt² (stiff) in these units.  Above 0.15 there is a warning: the temperature is
-        right even where the ensemble is not.
+        or −0.04 dt² (stiff) in these units.  Above 0.15 there is a warning: the ensemble may be
+        wrong though the temperature is right.
     kT : float
     friction : float
         The rate γ at which velocities are forgotten.
@@ -263,38 +263,38 @@ class Brownian(Scheduled):
     """Overdamped dynamics of a chain with constraints, also in a homogeneous flow.
 
     dx = P ([v∞(x) + f/ζ] dt + √(2 kT/ζ) ∘ dW), Stratonovich, on the constraint manifold, with
-    P = 1 − ζ⁻¹ Bᵀ (B ζ⁻¹ Bᵀ)⁻¹ B and no hydrodynamic interaction.  Friction, not mass, sets its
-    metric: by itself it samples the mobility ensemble √det(B ζ⁻¹ Bᵀ) e^(−U/kT) δ(q_b) dx (Hinch
-    1994).  All schemes are of first weak order in dt.  O(n) a step.
+    P = 1 − ζ⁻¹ Bᵀ (B ζ⁻¹ Bᵀ)⁻¹ B and no hydrodynamic interaction.  Friction, not mass, sets the
+    metric: without added forces the dynamics samples √det(B ζ⁻¹ Bᵀ) e^(−U/kT) δ(q_b) dx, the
+    mobility ensemble (Hinch 1994).  All schemes are of first weak order in dt.  O(n) a step.
 
     Parameters
     ----------
     dt : float
         Time step, up to 0.005 in units of ζ L²/kT, where ⟨c²⟩ of a trimer is off by −0.0005
-        (geodesic), +0.001 (midpoint) or −0.0025 (Liu).  Longer ones are warned of.
+        (geodesic), +0.001 (midpoint) or −0.0025 (Liu).  Longer steps raise a warning.
     kT : float
     friction : float or (n,)
         The friction coefficient ζ, the same for all beads or one for each of them.
     ensemble : "mobility", "stiff" or "rigid"
         "stiff", of springs in the limit of infinite stiffness, adds the force
         −½ kT ∂ ln det(B ζ⁻¹ Bᵀ)/∂x; "rigid", of constraints and the chain's masses, adds
-        −½ kT ∂ [ln det(B ζ⁻¹ Bᵀ) − ln det(B M⁻¹ Bᵀ)]/∂x, which is nothing if ζ ∝ m.
+        −½ kT ∂ [ln det(B ζ⁻¹ Bᵀ) − ln det(B M⁻¹ Bᵀ)]/∂x, which is 0 if ζ ∝ m.
     scheme : "geodesic", "midpoint" or "liu"
-        Geodesic motion and noise in turn, g-BAOAB at infinite friction (Leimkuhler & Matthews
-        2016): best at equilibrium.  Euler's midpoint rule with constraints along B at the midpoint
-        (Fixman 1978; Grassia, Hinch & Nitsche 1995; Morse 2004): for flows.  Euler's rule with
-        constraints along B at the beginning (Liu 1989): for reference.
+        "geodesic", best at equilibrium: geodesic motion and noise in turn, g-BAOAB at infinite
+        friction (Leimkuhler & Matthews 2016).  "midpoint", for flows: constraints along B at the
+        midpoint of Euler's rule (Fixman 1978; Grassia, Hinch & Nitsche 1995; Morse 2004).  "liu",
+        for reference: constraints along B at the beginning (Liu 1989).
     flow : (d, d) or function, optional
-        Velocity gradient κ of v∞ = κ x, see `fixman.flows`, or a function of time that returns it,
-        called once a step, with the time in its middle.  On a free chain x is taken from the centre
-        of friction.
+        Velocity gradient κ of v∞ = κ x, see `fixman.flows`, or a function that returns κ at a time,
+        called once a step for the middle of the step.  On a free chain x starts at the centre of
+        friction.
     potential, tolerance
         As for `Newton`.
 
     Notes
     -----
-    There are no velocities: ``v`` of a state or a run is the last displacement over that part of
-    √(2 dt) that it took.
+    There are no velocities: ``v`` of a state or a run is the last displacement over its share of
+    √(2 dt).
     """
 
     NAME = "brownian"
@@ -339,31 +339,30 @@ END = schedule("decide")
 class HybridMonteCarlo(Scheduled):
     """Hybrid Monte Carlo on the constraint manifold: exact for any time step.
 
-    A step draws velocities for the temperature kT, goes ``leaps`` steps of `Newton`, and accepts
-    where it got to with min(1, e^(−ΔE/kT)), or stays (Duane et al. 1987; with constraints Hartmann
-    2008).  E is the kinetic and potential energy; in the stiff ensemble, of springs in the limit of
-    infinite stiffness, also ½ kT ln det H^bb.  A leap that has no solution, or whose way back is
-    not found, is refused: without that, long steps would bias averages (Zappa, Holmes-Cerf &
+    A step draws velocities at the temperature kT, makes ``leaps`` steps of `Newton`, and accepts
+    the result with probability min(1, e^(−ΔE/kT)), or stays (Duane et al. 1987; with constraints
+    Hartmann 2008).  E is the kinetic and potential energy, plus ½ kT ln det H^bb in the stiff
+    ensemble, the limit of infinitely stiff springs.  A leap without a solution, or whose way back
+    is not found, is refused, since long steps would otherwise bias averages (Zappa, Holmes-Cerf &
     Goodman 2018; Lelièvre, Rousset & Stoltz 2019).  O(n) a leap.
 
     Parameters
     ----------
     dt : float
         Time step of a leap: 0.1 to 0.2 in units of L √(m/kT), less for long chains, steep
-        potentials and hard angles, so that between 60 and 95 % are accepted, which
-        `Run.acceptance` tells.
+        potentials and hard angles, so that `Run.acceptance` is between 60 and 95 %.
     kT : float
     leaps : int
-        So many of a step; a way of leaps · dt about as long as what is sampled takes to change.
+        Leaps in a step; leaps · dt should be about the time in which the sampled quantity changes.
     ensemble : "rigid" or "stiff"
     potential : optional
-        As for `Newton`.  One of your own needs an energy; where that is infinite no chain gets to.
+        As for `Newton`.  A potential of your own needs an energy; infinite energy is a wall.
     tolerance : float
 
     Notes
     -----
     ``State.tally`` counts the steps that are tried and accepted; ``State.v`` are the velocities of
-    what was kept last.
+    the configuration that was kept last.
     """
 
     NAME = "hybrid"

@@ -44,7 +44,7 @@ class State:
         The values that the hard coordinates keep, in the order of ``chain.hard``.
     step : int
     tally : ndarray (R, 3)
-        How many moves were tried and accepted, and how wide they are; (R, 0) where none are.
+        Numbers of moves tried and accepted, and their width; (R, 0) if the stepper has no moves.
     """
 
     x: Array
@@ -170,12 +170,12 @@ class Described:
         Raises
         ------
         ValueError
-            If there are neither velocities nor a temperature, or velocities that have no use; if
-            friction or flow are not for this chain, or the energy of x0 is not finite; for
-            hard coordinates that the moves of Monte Carlo cannot hold (soft bonds, hard torsions,
-            rings that share bonds or lie in the plane).
+            If there are neither velocities nor a temperature, or the stepper has no velocities; if
+            friction or flow are not for this chain, or the energy of x0 is not finite; for hard
+            coordinates that the moves of Monte Carlo cannot hold (soft bonds, hard torsions, rings
+            that share bonds or lie in the plane).
         SingularConstraintError, SingularCoordinateError
-            If the hard coordinates cannot be held in x0, or it has no determinant or energy.
+            If the hard coordinates cannot be held in x0, or x0 has no determinant or energy.
 
         Warns
         -----
@@ -209,8 +209,8 @@ class Described:
         ConstraintSolveError
             If a step has no solution even in the smallest pieces, naming step and replica.
         Exception
-            For a flow that is not one of this chain's dimension, or not finite, a ValueError; and
-            whatever a potential of your own raised.  The state is then what it was before the call.
+            ValueError for a flow of another dimension or not finite; whatever a potential of your
+            own raised.  The state is then the same as before the call.
         """
         workers = arrays.positive_int(workers, "workers")
         steps = arrays.positive_int(steps, "steps")
