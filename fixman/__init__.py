@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from fixman.simulation.steppers import Newton as Newton
     from fixman.simulation.trajectory import Run as Run
 
-__version__ = "0.1.0"
+__version__ = "1.0.0rc1"
 
 # Homes of public names; a home without names is public itself.  Type checkers read the imports.
 _NAMES = {
