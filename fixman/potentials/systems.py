@@ -154,7 +154,7 @@ class BoundSystem:
 class PairForces:
     """A `WCA` or `LennardJones` between all beads of a system, with the neighbours of one replica.
 
-    ``core`` is the distance, over σ, below which a force stays as it is there: 0 for none.
+    Below the distance ``core``, over σ, a force is constant; 0 for none.
     """
 
     def __init__(self, system: System, term: Pair, core: float = 0.0) -> None:
@@ -182,7 +182,7 @@ class PairForces:
         self.table: kernels.Table
 
     def soften(self, core: float) -> None:
-        """Let the force stay as it is at this distance, over σ, below it."""
+        """Make the force constant below this distance, over σ."""
         self.beads.constants[4] = core
 
     def set(self, x: Array, forces: Array, energies: Array, pool: Executor | None = None) -> None:
