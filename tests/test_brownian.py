@@ -198,10 +198,10 @@ def test_the_same_bits_in_any_company_and_on_the_manifold(name, dt, scheme, monk
 def test_the_centre_of_friction_walks_freely_even_in_pieces(scheme, monkeypatch):
     """Constraints move no centre, and a step that is redone takes the same time and noise."""
     chain, kT, dt, steps = CHAINS["jointed"], 0.8, 0.1, 40
-    redone, rescue = [], fx.simulation.steppers.moving.Moving._rescue
+    redone, rescue = [], fx.simulation.steppers.moving.Moving.rescue
     monkeypatch.setattr(
         fx.simulation.steppers.moving.Moving,
-        "_rescue",
+        "rescue",
         lambda self, *given: redone.append(given[1]) or rescue(self, *given),
     )
     stepper = full(chain, scheme, dt, ensemble="mobility", potential=None)

@@ -314,7 +314,7 @@ def test_a_motion_is_written(run, panda, peer):
     assert run("check", "fall") == (0, "fall is whole: 301 frames\n", "")
     code, _, err = run("export", "fall", "--to", "fall.h5")
     assert (code, err.count("\n")) == (1, 1)
-    assert "fall is of rigid bodies" in err
+    assert "--to must end in .csv, .pdb, got fall.h5" in err
     code, _, err = run("rigid", panda, *flags)
     assert (code, err) == (
         1,

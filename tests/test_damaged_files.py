@@ -215,11 +215,11 @@ def test_names_that_are_no_text_are_refused(files, name, value):
 
 
 @pytest.mark.parametrize("name", ["start", "stop", "step"])
-@pytest.mark.parametrize("value", [1.0, "1", np.zeros(1)])
+@pytest.mark.parametrize("value", [1.5, "1", np.zeros(1)])
 def test_frames_are_chosen_by_integers(files, name, value):
     from fixman.io.mdanalysis import read_chains
 
-    with pytest.raises(TypeError, match=r"indices must be integers|integer scalar arrays"):
+    with pytest.raises(TypeError, match=f"{name} must be an integer"):
         read_chains(*files, **{name: value})
 
 
@@ -288,7 +288,7 @@ def test_frames_that_cannot_be_chosen(files, frames):
 @pytest.mark.parametrize(
     ("values", "error", "message"),
     [
-        (2, TypeError, "not iterable"),
+        (2, TypeError, "values must be a list of arrays"),
         (["x"], TypeError, "values must be real numbers"),
         ([None] * 5, TypeError, "values must be real numbers"),
         ([1.0], ValueError, r"of shapes \[\(5,\)\], got \[\(1,\)\]"),

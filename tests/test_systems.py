@@ -1,6 +1,7 @@
 """Systems of chains, in open space and in a box, against dense oracles and closed forms."""
 
 import copy
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -128,7 +129,7 @@ def with_potential(stepper, potential):
 def test_one_chain_is_the_chain(name):
     chain = fx.Chain.linear(7)
     x0 = fx.random_walks(chain, 3, angles=0.4, rng=1)
-    stepper = with_potential(STEPPERS[name], Bending(1.0))
+    stepper = with_potential(STEPPERS[name], Bending(1.0) + LennardJones())
     one = fx.simulate(chain, x0, stepper, 40, every=20, rng=2)
     same = fx.simulate(fx.System(chain), x0, stepper, 40, every=20, rng=2)
     np.testing.assert_array_equal(one.x, same.x)
@@ -277,7 +278,7 @@ def test_refusals(small):
     with pytest.raises(ValueError, match="open space"):
         fx.random_walks(fx.System(chain, 2))
     crowded = fx.System(fx.Chain.linear(4, dim=2), 30, box=5.0)
-    with pytest.raises(fx.ConstraintSolveError, match="cannot be reached"):
+    with pytest.raises(fx.ConstraintSolveError, match=r"a density of 4\.8"):
         start(crowded)
     y = copy.deepcopy(x)
     y[20:25] = y[:5]
@@ -294,3 +295,40 @@ def test_json_and_words(small):
         repr(system) == "<System: 9 chains of 5 beads, 4 chains of 6 beads, 3-D, box 5 x 5.5 x 6>"
     )
     assert system.place(46) == "bead 1 of chain 9"
+
+
+def test_a_flow_is_refused(small):
+    system, x = small
+    with pytest.raises(ValueError, match="flow"):
+        fx.simulate(system, x, fx.Brownian(1e-3, flow=fx.flows.shear(1.0)), 1)
+
+
+def test_a_chain_far_off_costs_little():
+    """Wide gaps of open space are made narrow: cells stay about as many as beads."""
+    system = fx.System(fx.Chain.linear(20), 200)
+    x = np.random.default_rng(1).uniform(0, 16, (system.n, 3))
+    x[:20] += 1e4
+    x[20:40] -= 1e6
+    bound = bind(system, LennardJones())
+    near = bind(fx.System(fx.Chain.linear(20), 198), LennardJones()).force(x[40:])
+    np.testing.assert_array_equal(bound.force(x)[40:], near)
+    assert np.diff(bound.pairs().table.starts).max() < 100
+
+
+def test_threads_share_one_bound_potential(small):
+    system, x = small
+    bound = bind(system, WCA())
+    frames = [x + 0.01 * k for k in range(8)]
+    wanted = [bound.force(frame) for frame in frames]
+    with ThreadPoolExecutor(4) as pool:
+        for found, right in zip(pool.map(bound.force, frames), wanted, strict=True):
+            np.testing.assert_array_equal(found, right)
+
+
+def test_fixed_bases_keep_their_bonds():
+    chain = fx.Chain.linear(3, base="fixed")
+    system = fx.System(chain, 2)
+    x0 = np.concatenate([fx.random_walks(chain, rng=1)[0], fx.random_walks(chain, rng=2)[0]])
+    v = fx.simulate(system, x0, fx.Newton(0.01, kT=1.0), 1, rng=1).v[0, 0]
+    along = np.sum(system.split(v)[0][:, 0] * system.split(x0)[0][:, 0], axis=-1)
+    assert np.abs(along).max() < 1e-12

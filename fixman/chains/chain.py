@@ -386,7 +386,9 @@ class Chain:
 def require_chain(chain: Chain) -> None:
     """Refuse anything but a `Chain`."""
     if not isinstance(chain, Chain):
-        raise TypeError(f"chain must be a fixman.Chain, got {type(chain).__name__}")
+        name = type(chain).__name__
+        parts = ": take a chain of its kinds, and positions from system.split(x)"
+        raise TypeError(f"chain must be a fixman.Chain, got {name}{parts * (name == 'System')}")
 
 
 def single(chain: Chain, x: ArrayLike) -> Array:

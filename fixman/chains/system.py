@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ __dir__ = __all__.copy  # completion shows public names alone
 BEAD_BYTES = 100  # of positions, velocities and tables, at the least
 
 
+@dataclass(frozen=True, eq=False, repr=False, init=False)
 class System:
     """Chains of any kinds side by side, equal ones stored once; immutable and comparable.
 
@@ -44,6 +47,12 @@ class System:
     box : ndarray (dim,) or None
     """
 
+    kinds: tuple[tuple[Chain, int], ...]
+    n: int
+    dim: int
+    masses: Array
+    box: Array | None
+
     def __init__(
         self,
         chains: Chain | Iterable[tuple[Chain, int]],
@@ -56,26 +65,31 @@ class System:
         elif count is not None:
             raise TypeError("count is for one kind of chain: give (chain, count) for each kind")
         else:
-            given = list(chains)
+            given = arrays.list_of(chains, "chains", "(chain, count)")
         kinds: list[tuple[Chain, int]] = []
         for pair in given:
             if not isinstance(pair, Sequence) or len(pair) != 2:
                 raise TypeError(f"chains must be a Chain, or (chain, count) each, got {pair!r:.80}")
             require_chain(pair[0])
-            kinds.append((pair[0], arrays.positive_int(pair[1], "count", BEAD_BYTES * pair[0].n)))
+            many = arrays.positive_int(pair[1], "count", BEAD_BYTES * pair[0].n)
+            if kinds and kinds[-1][0] == pair[0]:
+                many += kinds.pop()[1]
+            kinds.append((pair[0], many))
         if not kinds:
             raise ValueError("chains must name one kind of chain at least, got none")
-        self.kinds: tuple[tuple[Chain, int], ...] = tuple(kinds)
         dims = {chain.dim for chain, _ in kinds}
         if len(dims) > 1:
             raise ValueError("chains must all be in the plane or all in space, got both")
-        self.dim: int = dims.pop()
-        self.n = sum(chain.n * many for chain, many in kinds)
-        self.masses = np.concatenate([np.tile(chain.masses, many) for chain, many in kinds])
-        self.masses.flags.writeable = False
-        self.box = None if box is None else _edges(box, self.dim)
-        if self.box is not None and any(chain.base == "fixed" for chain, _ in kinds):
+        edges = None if box is None else _edges(box, kinds[0][0].dim)
+        if edges is not None and any(chain.base == "fixed" for chain, _ in kinds):
             raise ValueError("a chain on a fixed base cannot be in a periodic box: leave out box=")
+        masses = np.concatenate([np.tile(chain.masses, many) for chain, many in kinds])
+        masses.flags.writeable = False
+        n = sum(chain.n * many for chain, many in kinds)
+        vars(self).update(kinds=tuple(kinds), n=n, dim=dims.pop(), masses=masses, box=edges)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(System, box=self.box), (self.kinds,)
 
     @property
     def chains(self) -> int:
@@ -99,8 +113,9 @@ class System:
 
     def join(self, parts: Sequence[Array]) -> Array:
         """Put together what `split` took apart."""
-        lead = parts[0].shape[:-3]
-        flat = [part.reshape(*lead, -1, self.dim) for part in parts]
+        tails = [(many, chain.n, self.dim) for chain, many in self.kinds]
+        given = [arrays.real(part, tail, "parts") for part, tail in zip(parts, tails, strict=True)]
+        flat = [part.reshape(*part.shape[:-3], -1, self.dim) for part in given]
         return np.concatenate(flat, axis=-2)
 
     def bonds(self) -> Index:
@@ -123,7 +138,7 @@ class System:
         return np.repeat(np.arange(sizes.size), sizes)
 
     def place(self, bead: int) -> str:
-        """Name a bead by its chain and its number there."""
+        """Name a bead, from 0 on, by its chain and its number there."""
         chain = int(self.molecules()[bead])
         return f"bead {bead - int(np.argmax(self.molecules() == chain))} of chain {chain}"
 
@@ -184,5 +199,6 @@ def _edges(box: ArrayLike, dim: int) -> Array:
     edges = np.broadcast_to(edges, dim).copy()
     for edge in edges.tolist():
         arrays.positive(edge, "an edge of box")
+    arrays.positive(float(np.prod(edges)), "the volume of box")
     edges.flags.writeable = False
     return edges

@@ -37,7 +37,7 @@ def spanning_tree(n: int, bonds: ArrayLike) -> tuple[Index, Index]:
         away = int(np.argmax(label != label[0]))
         raise ValueError(
             f"the bonds leave {pieces} components of {listed} beads (bead {away} is not connected "
-            "to bead 0): make one chain of each"
+            "to bead 0): make one chain of each, and a fixman.System of these"
         )
     _, before = csgraph.breadth_first_order(joined, 0, directed=False)
     parents = before.astype(np.int64)

@@ -163,8 +163,8 @@ def _frames(layout: Layout, x: Array, v: Array, tau: Array, f: Array, out: Array
         bad = motion.add_torques(x.reshape(-1), tau, n, dim, fixed, rows, f.reshape(-1))
         tau = _NO_TORQUE
     if bad < 0 and links.size:
-        none = (0.0,) * dim
-        bad = jointed_motion.motion_frames(x, v, tau, f, none, links, n, fixed, out)
+        zero = (0.0,) * dim
+        bad = jointed_motion.motion_frames(x, v, tau, f, zero, links, n, fixed, out)
     elif bad < 0:
         w = np.repeat(layout.inverse_masses, dim)
         flat = x.reshape(-1), v.reshape(-1), (f if f.size else np.zeros_like(x)).reshape(-1)

@@ -96,7 +96,7 @@ class Bound:
         flat = out.reshape(-1)
         for energy in self._parts.energies:
             for frame, one in enumerate(x.reshape(-1, *x.shape[-2:])):
-                flat[frame] += _energy(energy, one)
+                flat[frame] += own_energy(energy, one)
         answer: Array = out[()]
         return answer
 
@@ -264,7 +264,7 @@ class Assembly:
             if hasattr(energy, "py_func"):
                 self.energy_addresses.append(self.compiled("energy", energy))
             else:
-                self.energy_addresses.append(self._python(lambda x: _energy(energy, x, True)))
+                self.energy_addresses.append(self._python(lambda x: own_energy(energy, x, True)))
 
     def compiled(self, what: str, function: Any) -> int:
         """Watch a compiled function for what it raises and for NaN; return its address."""
@@ -342,7 +342,7 @@ def bead_rows(beads: Any, size: int, name: str) -> Beads | None:
     return tuple(rows)
 
 
-def _energy(energy: Any, x: Array, walls: bool = False) -> float:
+def own_energy(energy: Any, x: Array, walls: bool = False) -> float:
     """Return an energy of one's own as a float; it may be infinite where there are walls."""
     _require_energy(energy)
     found = energy(x.copy())

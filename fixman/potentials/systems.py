@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from concurrent.futures import Executor
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -24,21 +26,40 @@ from fixman.potentials.energies import Compiled, Pair, Sum, invariant
 
 Short = NDArray[np.int32]
 
+SKIN = 0.7  # of the skin of one chain: in a melt a row has more neighbours
 ROOM = 24  # neighbours of a bead to begin with
-MOST_CELLS = 2.0  # along an axis, over the root of the number of beads
+CELLS = 4  # at most, for each bead
+NEAR = 16  # beads among which one that coincides is looked for
+FARTHEST = 1e8  # σ from the origin
 PIECE = 4096  # beads that are worth a thread
 
 
-def bind(model: Chain | System, potential: Any) -> Bound | BoundSystem:
+def bind(chain: Chain | System, potential: Any) -> Bound | BoundSystem:
     """Put a potential on a chain or a system, to compute energies and forces.
 
     In a system `WCA` and `LennardJones` act between the beads of all chains.  `Compiled` and a
     potential of your own take the positions (n, dim) of all beads.  Others act in each chain.
     ValueError for a potential that names beads or angles that a chain does not have.
     """
-    if isinstance(model, System):
-        return BoundSystem(model, potential)
-    return binding.bind(model, potential)
+    if isinstance(chain, System):
+        return BoundSystem(chain, potential)
+    return binding.bind(chain, potential)
+
+
+@dataclass(frozen=True)
+class Softened(Pair):
+    """A pair term whose force stays as it is at ``core``, over σ, below that."""
+
+    term: Pair
+    core: float
+
+    def __post_init__(self) -> None:
+        term = self.term
+        self._set(epsilon=term.epsilon, sigma=term.sigma, exclude=term.exclude, skin=term.skin)
+
+    def cut(self) -> tuple[float, float, float]:
+        """Return the cutoff over σ, and energy and slope there in units of ε and σ."""
+        return self.term.cut()
 
 
 class BoundSystem:
@@ -46,25 +67,33 @@ class BoundSystem:
 
     def __init__(self, system: System, potential: Any) -> None:
         binding.require_potential(potential)
-        self.system = system
+        self.system, self.potential = system, potential
         terms = () if potential is None else getattr(potential, "terms", (potential,))
         pairs = [term for term in terms if isinstance(term, Pair)]
         if len(pairs) > 1:
             raise ValueError("only one pair potential, WCA or LennardJones, can be in a sum")
-        self.pair = pairs[0] if pairs else None
-        self.own = [t for t in terms if isinstance(t, Compiled) or not hasattr(t, "_tabulate")]
-        rest = [t for t in terms if t is not self.pair and not any(t is one for one in self.own)]
+        pair = pairs[0] if pairs else None
+        own = [t for t in terms if isinstance(t, Compiled) or not hasattr(t, "_tabulate")]
+        if system.chains == 1 and system.box is None and not isinstance(pair, Softened):
+            pair, own = None, []  # a chain by itself keeps its own way of summing, and its bits
+        self.pair, self.own = pair, own
+        rest = [t for t in terms if t is not pair and not any(t is one for one in own)]
         self.inside: Any = Sum(tuple(rest)) if rest else None
-        self._replicas = [PairForces(system, self.pair)] if self.pair else []
+        self._replicas = [PairForces(system, pair)] if pair else []
+        self._lock = threading.RLock()  # neighbours are those of one configuration at a time
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return BoundSystem, (self.system, self.potential)
 
     def between(self, x: Array, pool: Executor | None = None) -> Array:
-        """Return the forces (replicas, n, dim) between chains, and those of one's own."""
+        """Return the pair forces (replicas, n, dim), and those of potentials of one's own."""
         found, none = np.zeros_like(x), np.empty((0, 2))
-        for r, one in enumerate(x):
-            if self.pair:
-                self.pairs(r).set(one, found[r], none, pool)
-            for term in self.own:
-                found[r] += _own_force(term, one)
+        with self._lock:
+            for r, one in enumerate(x):
+                if self.pair:
+                    self.pairs(r).set(one, found[r], none, pool)
+                for term in self.own:
+                    found[r] += _own_force(term, one)
         return found
 
     def pairs(self, replica: int = 0) -> PairForces:
@@ -88,18 +117,18 @@ class BoundSystem:
         if self.pair:
             found += self._of_pairs(x)[0]
         for term in self.own:
-            found += [float(term.energy(one)) for one in x]
+            found += [binding.own_energy(term.energy, one) for one in x]
         return found.reshape(lead)[()]
 
     def force(self, x: ArrayLike) -> Array:
         """Return the forces −∂U/∂x (..., n, dim) in configurations (..., n, dim)."""
         x, lead = self._frames(x)
-        found = np.stack([self.between(one[None])[0] for one in x]) if len(x) else np.zeros_like(x)
-        for r in np.flatnonzero(~np.isfinite(found).all(axis=(1, 2)))[:1].tolist():
-            self.refuse(x[r])
+        found = self._one_by_one(x)
         if self.inside is not None:
             both = zip(self.system.kinds, self.system.split(x), strict=True)
             found += self.system.join([binding.bind(c, self.inside).force(y) for (c, _), y in both])
+        for r in np.flatnonzero(~np.isfinite(found).all(axis=(1, 2)))[:1].tolist():
+            self.refuse(x[r])
         return found.reshape(*lead, self.system.n, self.system.dim)
 
     def pressure(self, x: ArrayLike, kT: float) -> Array:
@@ -116,14 +145,22 @@ class BoundSystem:
             raise ValueError("a pressure needs a potential that no shift of a chain changes")
         x, lead = self._frames(x)
         virial = self._of_pairs(x)[1] if self.pair else np.zeros(len(x))
-        forces = [self.between(one[None])[0] for one in x]
+        forces = self._one_by_one(x)
         for (chain, _), y, f in zip(
-            system.kinds, system.split(x), system.split(np.stack(forces)), strict=True
+            system.kinds, system.split(x), system.split(forces), strict=True
         ):
             centre = np.average(y, axis=-2, weights=chain.masses)[..., None, :]
+            # Σ f_ij·R_ij = Σ f_ij·r_ij − Σ_i f_i·(x_i − X), X the centre of the chain of i
             virial -= np.sum(f * (y - centre), axis=(1, 2, 3))
         found = (system.chains * kT + virial / system.dim) / system.volume
         return found.reshape(lead)[()]
+
+    def _one_by_one(self, x: Array) -> Array:
+        """Return what `between` does of frames, which share one table."""
+        found = np.zeros_like(x)
+        for r in range(len(x)):
+            found[r] = self.between(x[r : r + 1])[0]
+        return found
 
     def refuse(self, x: Array) -> None:
         """Say why there is no finite force in a configuration."""
@@ -132,13 +169,15 @@ class BoundSystem:
         raise arrays.overflow("forces", 0, ())
 
     def _of_pairs(self, x: Array) -> Array:
+        """Return Σ U_ij and Σ f_ij·r_ij (2, frames)."""
         rows, forces, out = (
             np.empty((self.system.n, 2)),
             np.empty(x.shape[1:]),
             np.empty((2, len(x))),
         )
         for r, one in enumerate(x):
-            self.pairs().set(one, forces, rows)
+            with self._lock:
+                self.pairs().set(one, forces, rows)
             out[:, r] = rows.sum(axis=0)
             if not np.isfinite(out[:, r]).all():
                 self.refuse(one)
@@ -148,21 +187,24 @@ class BoundSystem:
         tail = (self.system.n, self.system.dim)
         array = arrays.real(x, tail, "x")
         arrays.require_finite(array, tail, "x")
+        far = float(np.abs(array).max(initial=0.0))
+        if self.pair and far > FARTHEST * float(np.min(self.pair.sigma)):
+            raise ValueError(
+                f"x has coordinates of {far:.2g}, more than {FARTHEST:g} σ from the origin: "
+                "separations would be lost in rounding; bring the chains nearer to it"
+            )
         return array.reshape(-1, *tail), array.shape[:-2]
 
 
 class PairForces:
-    """A `WCA` or `LennardJones` between all beads of a system, with the neighbours of one replica.
+    """A pair term between all beads of a system, with the neighbours of one replica."""
 
-    Below the distance ``core``, over σ, a force is constant; 0 for none.
-    """
-
-    def __init__(self, system: System, term: Pair, core: float = 0.0) -> None:
+    def __init__(self, system: System, term: Pair) -> None:
         self.system, self.term = system, term
         n, sigma = system.n, arrays.one_or_each(term.sigma, system.n, "sigma")
         cutoff, energy, slope = term.cut()
         reach = cutoff * float(sigma.max())
-        self.skin = 0.7 * term.skin * float(sigma.max())
+        self.skin = SKIN * term.skin * float(sigma.max())
         if system.box is not None:
             room = 0.5 * float(system.box.min()) - reach
             if room <= 0.0:
@@ -172,18 +214,15 @@ class PairForces:
                 )
             self.skin = min(self.skin, room)
         depths = np.sqrt(arrays.one_or_each(term.epsilon, n, "epsilon"))
-        constants = np.array([cutoff**2, energy, slope, reach + self.skin, core])
+        core = term.core if isinstance(term, Softened) else 0.0
+        numbers = cutoff**2, energy, slope, core, reach + self.skin
         first, excluded = _excluded(system, term.exclude)
         one = slice(1 if np.ptp(sigma) == np.ptp(depths) == 0.0 else n)
-        self.beads = kernels.Beads(0.5 * sigma[one], depths[one], constants, first, excluded)
+        self.beads = kernels.Beads(0.5 * sigma[one], depths[one], *numbers, first, excluded)
         self.rows = np.empty((n, ROOM), np.int32)
         self.made = np.full((n, system.dim), np.nan)  # where the beads were
         self.grid: kernels.Grid
         self.table: kernels.Table
-
-    def soften(self, core: float) -> None:
-        """Make the force constant below this distance, over σ."""
-        self.beads.constants[4] = core
 
     def set(self, x: Array, forces: Array, energies: Array, pool: Executor | None = None) -> None:
         """Set the forces (n, dim) in a configuration, and energies (n, 2) if there are rows."""
@@ -196,16 +235,16 @@ class PairForces:
 
     def _find(self, x: Array, pool: Executor | None) -> None:
         n = self.system.n
-        self.grid = _grid(self.system, x, float(self.beads.constants[3]))
+        self.grid, sorting = _grid(self.system, x, self.beads.reach)
         cells = int(np.prod(self.grid.counts))
         starts = np.empty(cells + 1, np.int32)
         places, sizes = np.empty((2, n), np.int32)
         positions = np.zeros((n, 3))
         while True:
             self.table = kernels.Table(starts, places, positions, self.rows, sizes)
-            kernels.sort_beads(x, self.grid, self.table)
+            kernels.sort_beads(sorting, self.grid, self.table)
             kernels.put_in_order(x, self.table, 0, n)
-            given = x, self.grid, self.table, self.beads
+            given = sorting, self.grid, self.table, self.beads
             found = _each(n, pool, partial(kernels.find_neighbours, *given))
             most = max(found)
             if most <= self.rows.shape[1]:
@@ -233,10 +272,17 @@ class PairForces:
         """Name the two beads that are nearest to each other, where forces overflow."""
         edges = self.system.box
         points = x if edges is None else np.mod(x, edges)
-        pairs = cKDTree(points, boxsize=edges).query_pairs(1e-3 * 2.0 * self.beads.radii.min())
+        if edges is not None:
+            points[points >= edges] = 0.0  # what is a little below 0 becomes an edge
+        most = min(self.system.n, NEAR)
+        tree = cKDTree(points, boxsize=edges)
+        distances, near = map(np.asarray, tree.query(points, np.arange(1, most + 1)))
         first, excluded = self.beads.excluded_first, self.beads.excluded
-        for i, j in sorted(pairs):
-            if j not in excluded[first[i] : first[i + 1]]:
+        limit = 2e-3 * self.beads.radii.min()
+        for i, k in np.argwhere(distances < limit).tolist():
+            j = int(near[i, k])
+            if i != j and j not in excluded[first[i] : first[i + 1]]:
+                i, j = sorted((i, j))
                 place = self.system.place
                 text = f"{place(i)} and {place(j)} coincide: their repulsion overflows"
                 raise SingularCoordinateError(text, beads=(i, j))
@@ -262,21 +308,33 @@ def _each(n: int, pool: Executor | None, task: Callable[[int, int], Any]) -> lis
     return list(pool.map(task, edges[:-1], edges[1:]))
 
 
-def _grid(system: System, x: Array, reach: float) -> kernels.Grid:
-    """Return cells at least ``reach`` wide, about as many as beads at the most."""
-    dim, most = system.dim, int(MOST_CELLS * system.n ** (1.0 / system.dim)) + 1
+def _grid(system: System, x: Array, reach: float) -> tuple[kernels.Grid, Array]:
+    """Return cells at least ``reach`` wide, `CELLS` for each bead at most, and what to sort by.
+
+    In open space wide gaps along an axis are made narrow, in what beads are sorted by: chains may
+    be far from each other.
+    """
+    dim, places = system.dim, x
     edges, inverse, origin, scale = np.zeros((4, 3))
-    counts = np.ones(3, np.int64)
+    counts = np.ones(3)
     if system.box is None:
-        low, high = np.nanmin(x, axis=0), np.nanmax(x, axis=0)
-        width = np.maximum(high - low, reach)
-        origin[:dim] = low
+        places = np.where(np.isfinite(x), x, 0.0)
+        for axis in places.T:
+            order = np.argsort(axis)
+            gaps = np.minimum(np.diff(axis[order], prepend=axis[order[:1]]), 2.0 * reach)
+            axis[order] = np.cumsum(gaps)
+        width = np.maximum(places.max(axis=0), reach)
     else:
         width = system.box
         edges[:dim], inverse[:dim] = width, 1.0 / width
-    counts[:dim] = np.clip(np.floor(width / reach), 1, most)
+    counts[:dim] = np.maximum(np.floor(width / reach), 1.0)
+    most = CELLS * system.n + 64.0
+    while np.prod(counts) > most:
+        wide = counts > 1.0
+        counts[wide] = np.floor(counts[wide] * (most / np.prod(counts)) ** (1.0 / wide.sum()))
+        counts = np.maximum(counts, 1.0)
     scale[:dim] = counts[:dim] / width
-    return kernels.Grid(edges, inverse, origin, scale, counts)
+    return kernels.Grid(edges, inverse, origin, scale, counts.astype(np.int64)), places
 
 
 def _excluded(system: System, most: int) -> tuple[Short, Short]:

@@ -46,8 +46,8 @@ def soft(arm: SerialChain, share: float) -> SerialChain:
 
 
 def tables(arm: SerialChain) -> motion.Chain:
-    turning = arm._turning.astype(float)
-    return motion.Chain(arm._kinds, arm._table, arm.armature.copy(), turning, arm._springs)
+    turns = arm._turning.astype(float)
+    return motion.Chain(arm._kinds, arm._table, arm.armature.copy(), turns, arm._springs)
 
 
 def stepping(arm: SerialChain, *shared: Array) -> motion.Room:
@@ -254,7 +254,16 @@ class Steps:
 
 
 class Impulses:
-    """Impulses Aᵀ λ of closures at the start of a replica's step, such that its end closes."""
+    """Impulses Aᵀ λ of closures at the start of a replica's step, such that its end closes.
+
+    A round, Newton's but for B(X) of the joints, changes v_m and p_0 with λ:
+
+        δλ = −(dt A(q_1) J⁻¹ A(q_0)ᵀ)⁻¹ gap(q_1),   δp_0 = A(q_0)ᵀ δλ,   δv_m = J⁻¹ A(q_0)ᵀ δλ
+
+    `kernel.PULLS` gives rates ℳ⁻¹ Aᵀ f that span those of all f.  `motion.BEGIN` multiplies them by
+    ℳ(q_0): so ``pushes`` are impulses A(q_0)ᵀ f that span all.  Instead of λ the factors of these
+    are solved for, with ``rates`` J⁻¹ A(q_0)ᵀ f and ``opening`` A(q_1) J⁻¹ A(q_0)ᵀ f.
+    """
 
     def __init__(self, steps: Steps, linkage: Linkage, k: int) -> None:
         self.steps, self.linkage, self.k = steps, linkage, k

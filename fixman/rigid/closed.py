@@ -9,8 +9,8 @@ A θ̈_free + Ȧ θ̇ is the relative acceleration of the chains cut open.  Λ�
 held, is εᵀ D⁻¹ ε of the innovations ε = (1 − HΨL) Aᵀ (Rodriguez and Kreutz 1988, eq. 4.16), in
 O(n m²).  With Z orthonormal and A Z = 0,
 
-    ln det Zᵀ ℳ Z      = ln det ℳ + ln det Λ⁻¹ − ln det A Aᵀ
-    ln det H^bb, closed = ln det H^bb, open + ln det Λ⁻¹
+    ln det Zᵀ ℳ Z      = ln det ℳ + ln det Λ⁻¹ − ln det A Aᵀ          (C8)
+    ln det H^bb, closed = ln det H^bb, open + ln det Λ⁻¹               (C7)
 
 because closures are further hard rows of Fixman's partition.
 """
@@ -220,7 +220,7 @@ def thermal_rates(
 
 
 def logdet_mass(linkage: Linkage, q: ArrayLike) -> Array:
-    """ln det Zᵀ ℳ Z (...,) of the rates that the closures leave, Z orthonormal, A Z = 0.
+    """ln det Zᵀ ℳ Z (...,) of the rates that the closures leave, Z orthonormal, A Z = 0 (C8).
 
     O(n m² + m³) a frame of q (..., nq), whether it closes or not.  Errors as in `forward_dynamics`.
     """
@@ -230,7 +230,7 @@ def logdet_mass(linkage: Linkage, q: ArrayLike) -> Array:
 
 
 def logdet_hard(linkage: Linkage, q: ArrayLike) -> Array:
-    """ln det H^bb (...,) of the closed chains: that of the open chains plus ln det Λ⁻¹.
+    """ln det H^bb (...,) of the closed chains: that of the open chains plus ln det Λ⁻¹ (C7).
 
     O(n m² + m³) a frame.  Arguments and errors as in `logdet_mass`, but every body needs mass and
     inertia, as in `partition.logdet_hard`.

@@ -13,9 +13,8 @@ from fixman._common.arrays import Array
 from fixman.chains.chain import Chain
 from fixman.chains.system import System, require_model
 from fixman.errors import ConstraintSolveError
-from fixman.potentials.energies import WCA
-from fixman.potentials.systems import BoundSystem
-from fixman.simulation.steppers import together
+from fixman.potentials.energies import WCA, Pair, Sum
+from fixman.potentials.systems import PairForces, Softened
 from fixman.simulation.steppers.scheduled import Langevin
 
 __all__ = ["push_off"]
@@ -56,31 +55,33 @@ def push_off(
     require_model(system)
     model = System(system) if isinstance(system, Chain) else system
     potential = WCA() if potential is None else potential
-    pairs = BoundSystem(model, potential).pair
-    if pairs is None:
+    terms = getattr(potential, "terms", (potential,))
+    term = next((one for one in terms if isinstance(one, Pair)), None)
+    if term is None:
         raise ValueError("potential must have a pair term, WCA or LennardJones")
     given = arrays.real(x, (model.n, model.dim), "x")
-    x0 = given.reshape(-1, model.n, model.dim)
-    energy = max(float(np.max(pairs.epsilon)), arrays.positive(kT, "kT"))
-    time = float(np.min(pairs.sigma)) * math.sqrt(float(model.masses.min()) / energy)
-    stepper = Langevin(STRIDE * time, kT=kT, friction=FRICTION / time, potential=potential)
-    state = together.start(stepper, model, x0, None, len(x0), rng, core=CORES[0])
-    moving = together.Together.of(model, state, stepper)  # type: ignore[arg-type]
-    pairs_of = [moving.bound.pairs(r) for r in range(len(x0))]
+    energy = max(float(np.max(term.epsilon)), arrays.positive(kT, "kT"))
+    time = float(np.min(term.sigma)) * math.sqrt(float(model.masses.min()) / energy)
+    state = None
     for core in CORES:
+        soft = Softened(term, core)
+        potential = Sum((soft, *(one for one in terms if one is not term)))
+        stepper = Langevin(STRIDE * time, kT=kT, friction=FRICTION / time, potential=potential)
+        x0 = given.reshape(-1, model.n, model.dim)
+        state = state or stepper.start(model, x0, replicas=len(x0), rng=rng)
+        pairs = PairForces(model, soft)
         for _ in range(MOST if core == CORES[-1] else 1):
-            for one in pairs_of:
-                one.soften(core)
             stepper.advance(model, state, STEPS, workers)
-            nearest = [one.nearest(y) for one, y in zip(pairs_of, state.x, strict=True)]
+            nearest = [pairs.nearest(y) for y in state.x]
             if min(nearest) > core:
                 break
     if min(nearest) <= CORES[-1]:
         replica = int(np.argmin(nearest))
-        density = model.n / model.volume
+        density = f"a density of {model.n / model.volume:.3g}, or " if model.box is not None else ""
         raise ConstraintSolveError(
-            f"two beads of replica {replica} stay at {nearest[replica]:.2g} of their σ: this "
-            f"density, {density:.3g} beads in a unit of volume, cannot be reached from here",
+            f"two beads of replica {replica} stay at {nearest[replica]:.2g} of their σ",
+            f": {density}hard values, that leave no room, or masses that differ very much",
             replica=replica,
         )
+    assert state is not None
     return state.x.reshape(given.shape)

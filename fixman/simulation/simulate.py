@@ -32,6 +32,7 @@ __all__ = ["load_run", "resume", "simulate"]
 BLOCK_BYTES = 1 << 23
 BLOCK_WORK = 50_000_000  # beads times steps
 SLOW = 1000  # how much more a potential of the user's own may cost, in Python
+JOINT_WORK = 3000  # of a step that stops for forces between chains, besides
 CALL_WORK = 300  # cost of one call of a stepper besides
 FRAMES = 1000  # about as many by default
 MOST_FRAMES = 10_000
@@ -291,7 +292,7 @@ def _block(
     chain: Chain | System, replicas: int, every: int, stepper: Stepper, groups: int = 1
 ) -> dict[str, int]:
     """Frames of a block, and the most steps between two checkpoints."""
-    beads = -(-replicas // groups) * chain.n
+    beads = -(-replicas // groups) * (chain.n + JOINT_WORK * isinstance(chain, System))
     own = _holds_own(stepper.parameters().get("potential"))
     work = BLOCK_WORK // SLOW if own else BLOCK_WORK
     if hasattr(stepper, "passes"):

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from MDAnalysis.lib.distances import minimize_vectors
 from MDAnalysis.lib.mdamath import triclinic_vectors
 
+from fixman._common import arrays
 from fixman.analysis.groups import Floats, Indices, Molecules
 from fixman.analysis.hard_values import sum_outwards
 from fixman.analysis.samples import evenly, thinned
@@ -90,6 +91,10 @@ def numbers_of(trajectory: Any, frames: Any) -> Indices:
     numbers = np.arange(total)
     said = f"{frames!r:.80}, which must be numbers of some or a mask of all"
     if isinstance(frames, slice):
+        ends = {name: getattr(frames, name) for name in ("start", "stop", "step")}
+        frames = slice(
+            *(end if end is None else arrays.whole(end, name) for name, end in ends.items())
+        )
         said = f"start={frames.start}, stop={frames.stop}, step={frames.step}"
     try:
         numbers = numbers[frames if isinstance(frames, slice) else [*frames]]

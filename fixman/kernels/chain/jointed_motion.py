@@ -1,9 +1,7 @@
 """Motion of linear chains whose hard coordinates are exactly their bonds, whatever their masses.
 
 ẍ, λ and q̈ of theory.md section 3: Lee & Chirikjian (2005), eq. 12 (25 for the arm), with velocity
-terms κ.  Block by block, eq. 13, it is ``Partition.solve(method="lu")``.  The vector e = (H^LL)⁻¹ d
-of eq. 13 (no relation to e_k and d_k below) is −λ at rest, which (1) gives here.  In the place of
-the vectors c − f of eq. 13 stands q̈ = B_a ẍ + κ_a, (7) in the plane, with ẍ from (2) and (3).
+terms κ.  (1) to (3) are those of that section.
 
 Bonds are numbered as in theory.md and `tridiagonal`: bond k = 1 … N joins joints k − 1 and k and
 has the direction u_k.  Joints are the beads, after the base point (w = 0) where the base is fixed.
@@ -50,6 +48,11 @@ multiples of these numbers, and both are scaled down in time.
 In the plane this is 5 to 12 times faster than `motion` with its q̈, in space 4 to 5.  With masses 1
 and 1e-12 by turns on a nearly straight chain it leaves fifteen digits of ẍ, `motion` would eight.
 The steps say which products are fused: no digit hangs on a compiler.
+
+Lee and Chirikjian's own route: block by block, eq. 13, it is ``Partition.solve(method="lu")``.  The
+vector e = (H^LL)⁻¹ d of eq. 13 (no relation to e_k and d_k above) is −λ at rest, which (1) gives
+here.  In the place of the vectors c − f of eq. 13 stands q̈ = B_a ẍ + κ_a, (7) in the plane, with ẍ
+from (2) and (3).
 """
 
 from __future__ import annotations
@@ -77,7 +80,7 @@ class Inner(NamedTuple):
     S: float  # q_k σ_k = m_k p
     z: float  # q_{k−1} (c Y + w F_t − κ), with c, Y, w and F_t of joint k − 1
     before: float  # q_{k−1}
-    q: float  # q_k, and 1/d_k = m_k q_{k−1}/q_k
+    q: float  # q_k, the q_{k+1} of theory.md and `joined`: 1/d_k = m_k q_{k−1}/q_k
 
 
 class Outer(NamedTuple):
@@ -178,21 +181,21 @@ def inward(outer, swept, joint, w, mass, kappa):
 
 
 @exact_step
-def row(array, j, none):
-    return tuple(array[j, a] for a in range(len(none)))
+def row(array, j, zero):
+    return tuple(array[j, a] for a in range(len(zero)))
 
 
 @exact_step
-def at(array, k, none):
-    return tuple(array[k + a] for a in range(len(none)))
+def at(array, k, zero):
+    return tuple(array[k + a] for a in range(len(zero)))
 
 
 @exact
-def applied(force, j, none):
+def applied(force, j, zero):
     """Force on a bead, where there are forces."""
-    f = none
+    f = zero
     if force.size:
-        f = row(force, j, none)
+        f = row(force, j, zero)
     return f
 
 
@@ -238,7 +241,10 @@ def bent(one, two):
 
 @exact_step
 def loaded(bend, w, f, couples):
-    """Joint k under F and, in the plane, h n_k and −h n_{k+1} of the couples on its bonds."""
+    """Joint k under F and, in the plane, h n_k and −h n_{k+1} of the couples on its bonds.
+
+    n_{k+1} = c n_k − s u_k, so that −h n_{k+1} pushes along u_k too.
+    """
     u, c, r = bend
     f_u = fused_dot(f, u)
     if len(u) == 3:
@@ -260,9 +266,9 @@ def keep(work, k, swept, shrink, joint):
 
 
 @exact_step
-def kept(work, k, none):
+def kept(work, k, zero):
     """Return what `keep` was given."""
-    axes = len(none)
+    axes = len(zero)
     x = [work[k, i] for i in range(5 * axes)]
     end = 6 + (3 if axes == 3 else 1)  # of w F_⊥
     wf, rest = tuple(x[6:end]), tuple(x[end:])
@@ -273,15 +279,15 @@ def kept(work, k, none):
 
 
 @jit
-def motion_frames(x, v, torque, force, none, links, n, fixed, out):
+def motion_frames(x, v, torque, force, zero, links, n, fixed, out):
     """Motion of every frame; the first without an answer, or -1.
 
-    ``none`` is a zero for each axis; ``torque`` and ``force`` may be empty, as torques are in
+    ``zero`` is a zero for each axis; ``torque`` and ``force`` may be empty, as torques are in
     space.  In the plane a torque h L on the direction α of a bond is a couple ±h n on its ends.
     ``out`` receives ẍ, the tensions, and in the plane q̈; until then κ, and −2 α̇ L̇/L of (7).
     """
     w, m = links
-    dim, N = len(none), w.size - 1
+    dim, N = len(zero), w.size - 1
     plane = dim == 2
     lag = N + 1 - n  # joint k is bead k − lag of its frame
     first_angle = 0 if fixed else dim
@@ -290,16 +296,16 @@ def motion_frames(x, v, torque, force, none, links, n, fixed, out):
     work = np.empty((N, 5 * dim))
     for frame in range(out.shape[0]):
         bead = frame * n - lag
-        t = frame * (N + first_angle) + first_angle
-        point = velocity = f = none  # those of joint k
+        first_torque = frame * (N + first_angle) + first_angle
+        point = velocity = f = zero  # those of joint k
         if not fixed:
-            point, velocity = row(x, bead, none), row(v, bead, none)
-            f = applied(force, bead, none)
+            point, velocity = row(x, bead, zero), row(v, bead, zero)
+            f = applied(force, bead, zero)
             if torque.size:
-                f = plus(f, at(torque, t - dim, none))
+                f = plus(f, at(torque, first_torque - dim, zero))
         h = 0.0
         inner = Inner(w[0], 1.0, 0.0, 0.0, 1.0)  # q = σ_0 = 1
-        bond = Bond(none, none, 0.0, none)
+        bond = Bond(zero, zero, 0.0, zero)
         for k in range(N):  # outwards, (4) and (5): joint k and bond k + 1
             before, h_before, h = bond, h, 0.0
             found = bond_to(x, v, bead + k + 1, point, velocity)
@@ -307,7 +313,9 @@ def motion_frames(x, v, torque, force, none, links, n, fixed, out):
             if not measurable(square):
                 return frame
             if torque.size:  # τ of θ is a torque on the α of bond k + 1, and −τ on that of bond k
-                h = (torque[t + k] - (torque[t + k + 1] if k + 1 < N else 0.0)) * bond.shrink
+                h = (
+                    torque[first_torque + k] - (torque[first_torque + k + 1] if k + 1 < N else 0.0)
+                ) * bond.shrink
             bend = bent(before, bond) if k > 0 else begun(bond)
             joint = loaded(bend, w[k], f, (h_before, h))
             inner, swept = outward(inner, joint, w[k], m[k + 1], kappa)
@@ -317,15 +325,15 @@ def motion_frames(x, v, torque, force, none, links, n, fixed, out):
             out[frame, lengths + k] = kappa
             if plane:
                 out[frame, angles + k] = rate
-            f = applied(force, bead + k + 1, none)
+            f = applied(force, bead + k + 1, zero)
         joint = loaded((bond.u, 0.0, bend[2]), w[N], f, (h, 0.0))  # joint N, where no bond begins
         a_u, outside = fma(inner.S, joint.wf_u, inner.z) / inner.q, joint.wf  # A·u_N = Y, A_⊥
         a = acceleration(a_u, outside, joint.u)
         put_entries(out, frame, dim * (N - lag), a)
         outer = Outer(w[N], joint.wf_u, 1.0)
-        angle, check = 0.0, fused_dot(none, a)  # which stays 0, or is NaN
+        angle, check = 0.0, fused_dot(zero, a)  # which stays 0, or is NaN
         for k in range(N - 1, -1, -1):  # back, (1) to (3), (5) and (6): joint k and bond k + 1
-            swept, shrink, joint = kept(work, k, none)
+            swept, shrink, joint = kept(work, k, zero)
             kappa = out[frame, lengths + k]
             tension, a_u, a, outer = inward(outer, swept, joint, w[k], m[k], kappa)
             if outer.q > LARGE:
@@ -339,13 +347,13 @@ def motion_frames(x, v, torque, force, none, links, n, fixed, out):
                 if k + 1 < N:
                     out[frame, angles + k + 1] = after - angle
             else:
-                check += fused_dot(a, none)
+                check += fused_dot(a, zero)
             outside = a
             if k >= lag:  # joint k is a bead
                 put_entries(out, frame, dim * (k - lag), acceleration(a_u, a, joint.u))
             check += 0.0 * (tension + a_u + angle)
         if plane and not fixed:
-            put_entries(out, frame, angles - 2, row(out, frame, none))
+            put_entries(out, frame, angles - 2, row(out, frame, zero))
         if check != 0.0:  # NaN: something in this frame was not finite
             return frame
     return -1

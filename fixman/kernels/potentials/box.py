@@ -5,6 +5,13 @@ as wide as cutoff and skin, and numbered in this order: a place is the number of
 neighbours of each bead, before and behind it, stand in one row of a table, in ascending order of
 beads, and serve until a bead has moved half the skin.  A force is the sum over one row: it has
 the same bits whenever the table was made, and whoever computes it.
+
+With d = x_i − x_j, r = |d|, σ = (σ_i + σ_j)/2, ε = √(ε_i ε_j), s = r/σ and s_c at the cutoff,
+
+    U = ε (4 s⁻¹² − 4 s⁻⁶ − shift − slope (s − s_c)) for s < s_c, else 0
+    f_i = −U′(r)/r d
+
+Below s = core the size of the force is that at core; energies are those without a core.
 """
 
 from __future__ import annotations
@@ -49,15 +56,19 @@ class Table(NamedTuple):
 class Beads(NamedTuple):
     """The interaction of all beads, as `nonbonded.Pairs` has that of one chain.
 
-    radii, depths (N,) or (1,) : σ/2 and √ε
-    constants (5,) : squared cutoff over σ², energy there over ε, slope there, reach of the
-        table, and the distance over σ below which the force stays as it is there
+    radii, depths (N,), or (1,) where all are alike : σ/2 and √ε
+    cut_squared, shift, slope, core : s_c² and the numbers of U
+    reach : how far the table sees, cutoff and skin
     excluded_first (N + 1,), excluded : pairs that do not act, the j of each i
     """
 
     radii: np.ndarray[Any, np.dtype[np.float64]]
     depths: np.ndarray[Any, np.dtype[np.float64]]
-    constants: np.ndarray[Any, np.dtype[np.float64]]
+    cut_squared: float
+    shift: float
+    slope: float
+    core: float
+    reach: float
     excluded_first: np.ndarray[Any, np.dtype[np.int32]]
     excluded: np.ndarray[Any, np.dtype[np.int32]]
 
@@ -84,7 +95,7 @@ def sort_beads(x, grid, table):
         cell = 0
         for a in range(dim):
             cell = cell * grid.counts[a] + _cell(x[i, a], a, grid)
-        table.sizes[i] = cell
+        table.sizes[i] = cell  # for now, the cell of bead i
         starts[cell + 1] += 1
     for c in range(1, starts.size):
         starts[c] += starts[c - 1]
@@ -113,14 +124,14 @@ def find_neighbours(x, grid, table, beads, first, last):
     Cells that follow each other along the last axis are one stretch of places.
     """
     dim = x.shape[1]
-    reach = beads.constants[3] * beads.constants[3]
+    reach = beads.reach * beads.reach
     room = table.rows.shape[1]
     n0, n1 = grid.counts[0], grid.counts[1]
     e0, e1, e2 = grid.edges
     v0, v1, v2 = grid.inverse
     low, high = np.zeros(3, np.int64), np.zeros(3, np.int64)
     squares = np.empty(64)
-    numbers, row = np.empty(room, np.int32), np.empty(room, np.int32)
+    row = np.empty(room, np.int64)
     most = 0
     for place in range(first, last):
         i, found = table.beads[place], 0
@@ -128,6 +139,7 @@ def find_neighbours(x, grid, table, beads, first, last):
         for a in range(dim):
             here, count = _cell(x[i, a], a, grid), grid.counts[a]
             if grid.edges[a] > 0.0:
+                # No cell twice: of two along an axis the other is one neighbour, not two.
                 low[a], high[a] = here - (count > 2), here + (count > 1)
             else:
                 low[a], high[a] = max(here - 1, 0), min(here + 1, count - 1)
@@ -136,7 +148,9 @@ def find_neighbours(x, grid, table, beads, first, last):
         for c0 in range(low[0], high[0] + 1):
             for c1 in range(low[1], high[1] + 1) if dim == 3 else range(1):
                 line = c0 % n0 * n1 + c1 % n1 if dim == 3 else c0 % n0
-                for part in range(2):  # before and behind the end of the box
+                for part in range(
+                    2
+                ):  # what lies in the box, and what continues behind its other end
                     start, end = low[last_axis], high[last_axis] + 1
                     if part == 0:
                         start, end = max(start, 0), min(end, n)
@@ -162,16 +176,14 @@ def find_neighbours(x, grid, table, beads, first, last):
                             for k in range(beads.excluded_first[i], beads.excluded_first[i + 1]):
                                 acts &= beads.excluded[k] != j
                             if acts:
-                                at = found
                                 if found < room:
-                                    while at > 0 and numbers[at - 1] > j:
-                                        numbers[at], row[at] = numbers[at - 1], row[at - 1]
-                                        at -= 1
-                                    numbers[at], row[at] = j, other
+                                    row[found] = (np.int64(j) << 32) | other
                                 found += 1
-        table.sizes[place] = min(found, room)
-        for k in range(table.sizes[place]):
-            table.rows[place, k] = row[k]
+        size = min(found, room)
+        row[:size].sort()  # by bead
+        for k in range(size):
+            table.rows[place, k] = row[k] & 0xFFFFFFFF
+        table.sizes[place] = size
         most = max(most, found)
     return most
 
@@ -182,15 +194,15 @@ def pair_forces(grid, table, beads, first, last, forces, energies):
 
     ``energies`` (N, 2) gets Σ_j ½ U_ij and Σ_j ½ f_ij·r_ij of each bead, if it has rows.
     """
-    cut, shift, slope, _, core = beads.constants
+    cut, slope, core = beads.cut_squared, beads.slope, beads.core
     e0, e1, e2 = grid.edges
     v0, v1, v2 = grid.inverse
     dim = forces.shape[1]
     room = table.rows.shape[1]
     d0, d1, d2 = np.empty(room), np.empty(room), np.empty(room)
-    sigmas, depths, pulls = np.empty(room), np.empty(room), np.empty(room)
+    sigmas, epsilons, pulls = np.empty(room), np.empty(room), np.empty(room)
     alike = beads.radii.size == 1
-    sigmas[:], depths[:] = 2.0 * beads.radii[0], beads.depths[0] * beads.depths[0]
+    sigmas[:], epsilons[:] = 2.0 * beads.radii[0], beads.depths[0] * beads.depths[0]
     for place in range(first, last):
         i, size = table.beads[place], table.sizes[place]
         x0, x1, x2 = table.x[place]
@@ -206,7 +218,7 @@ def pair_forces(grid, table, beads, first, last, forces, energies):
             for k in range(size):
                 j = table.beads[row[k]]
                 sigmas[k] = beads.radii[i] + beads.radii[j]
-                depths[k] = beads.depths[i] * beads.depths[j]
+                epsilons[k] = beads.depths[i] * beads.depths[j]
         for k in range(size):
             d0[k] -= e0 * np.rint(d0[k] * v0)
             d1[k] -= e1 * np.rint(d1[k] * v1)
@@ -216,14 +228,14 @@ def pair_forces(grid, table, beads, first, last, forces, energies):
             inverse = 1.0 / max(square, core * core * sigma)
             ratio = sigma * inverse
             sixth = ratio * ratio * ratio
-            pull = 24.0 * sixth * (2.0 * sixth - 1.0) * inverse  # −U′(s)/s
-            pulls[k] = depths[k] * pull if square < cut * sigma else 0.0
+            pull = 24.0 * sixth * (2.0 * sixth - 1.0) * inverse  # −U′(r)/r, but for ε
+            pulls[k] = epsilons[k] * pull if square < cut * sigma else 0.0
         if slope != 0.0 or core > 0.0:
             for k in range(size):
                 r = np.sqrt(d0[k] * d0[k] + d1[k] * d1[k] + d2[k] * d2[k]) / sigmas[k]
                 s = max(r, core)
                 if r * r < cut:
-                    pulls[k] += depths[k] * slope / (s * sigmas[k] * sigmas[k])
+                    pulls[k] += epsilons[k] * slope / (s * sigmas[k] * sigmas[k])
                     pulls[k] *= s / r
         f0, f1, f2 = 0.0, 0.0, 0.0
         for k in range(size):
@@ -242,9 +254,9 @@ def pair_forces(grid, table, beads, first, last, forces, energies):
                 if square < cut * sigma:
                     ratio = sigma / square
                     sixth = ratio * ratio * ratio
-                    u = 4.0 * sixth * (sixth - 1.0) - shift
+                    u = 4.0 * sixth * (sixth - 1.0) - beads.shift
                     u -= slope * (np.sqrt(square) / sigmas[k] - np.sqrt(cut))
-                    energy += depths[k] * u
+                    energy += epsilons[k] * u
                     virial += pulls[k] * square
             energies[i, 0] = 0.5 * energy
             energies[i, 1] = 0.5 * virial

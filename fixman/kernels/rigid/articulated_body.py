@@ -13,7 +13,7 @@ Vectors are angular before linear, about the origin of a body's frame: p^A = [n;
 [ω̇; a].  E has the body's axes as columns and r is its origin, both in the frame of the body
 before; X = [[Eᵀ, 0], [−Eᵀ r×, Eᵀ]]; ω⁻ is that body's angular velocity.  w is the outside wrench, h
 the mass times its centre, J the armature.  A slide has c = [0; Eᵀ(ω⁻×(ω⁻×r)) + 2 Eᵀω⁻ × z q̇],
-(2.32) without its misprint.
+(2.32) without its misprint.  A screw has c of a turn and 2 Eᵀω⁻ × z q̇ times its pitch.
 
 This is FD4 (5.14–5.17), from link 1 at the tip; body i is link n − i.  Numbers of equations are
 those of Rodriguez & Kreutz (1988), who have P for I^A, z for p^A, G for U/D, ε for u, a for c and λ
@@ -65,9 +65,10 @@ LINK = 19
 TURN, SHIFT, AXES, ORIGIN, ROTORS = 0, 9, 12, 21, 24
 FRAME = 30
 
-# Rows of `work`, in units.  A joint of one rate: c (2 and 3), the body's wrench (6), which a rate's
-# units replace, and d.  Others: E (9), r (3), c (6), wrench (6), then the units of each rate: U/D
-# but for its part along the axis (5), u/D, D, J/D, (D − J)/D.
+# Rows of `work`, in units: one number, or a register of eight states.  A joint of one rate: c (2
+# and 3), the body's wrench (6), which a rate's units replace, and d.  Others: E (9), r (3), c (6),
+# wrench (6), then the units of each rate: U/D but for its part along the axis (5), u/D, D, J/D,
+# (D − J)/D.
 DRIVE, PIVOT, ROTOR, SHARE, RATE = 5, 6, 7, 8, 9
 BIAS, WRENCH, SHIFTED, ROW = 0, 5, 14, 15
 WAY, CARRIED, PUSHED, SEVERAL = 9, 12, 18, 24

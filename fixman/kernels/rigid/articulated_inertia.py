@@ -5,7 +5,7 @@
 
 as in Featherstone (2008, table 7.1), whose I, H and M are A, B and C.  Rodriguez & Kreutz (1988)
 have P for I^A, z for p^A, G for U/D (5.12), ε for u (5.16); I^a is their (1 − G H) P.  J is the
-armature of the rate.
+armature of the rate.  p^a lacks I^a c here, which `articulated_body` adds.
 
 Angular rows come first.  A and C are xx, xy, xz, yy, yz, zz, B is nine elements by rows: tuples
 stay in registers, which small arrays do not.  Elements are floats or eight states in lanes.
@@ -161,8 +161,8 @@ def less(A, B, C, g, h, x, y):
 def freed(body, tau, J):
     """I^a and p^a of a turn about z, s = z, with a rotor of inertia J; and its `Rate`.
 
-    Row and column of the axis become J/D times what they were, n_z J/D n_z + (U/D)_z τ: nothing is
-    subtracted.
+    Row and column of the axis become J/D times what they were, and n_z becomes
+    (J/D) n_z + (U/D)_z τ: nothing is subtracted.
     """
     A, B, C, n, f = body
     x, y = (A[2], A[4], A[5]), (B[6], B[7], B[8])  # U = [x; y]

@@ -15,8 +15,9 @@ those of docs/theory.md, section 11:
 come from the tip, with w_i the unit wrench on body i and U/D left by the articulated inertias.  z_i
 is the wrench that body i hands on, f_0 the force that reaches the base, c_i the bias acceleration
 of joint i, g gravity.  δ are the terms without a column: centripetal and Coriolis ones of the ends,
-and −g of an end on the base (`ends.relative`).  Only (C1) needs a sweep outwards.  Lanes are eight
-columns here, not states.
+and −g of an end on the base (`ends.relative`).  S without an index is the direction of a row of A
+(`ends`), S_i the axes of joint i.  X, U/D, u and c are those of `articulated_body`, H, Ψ and L
+those of (4.16).  Only (C1) needs a sweep outwards.  Lanes are eight columns here, not states.
 
 Each end on a chain has one more column, a wrench in a general direction: how freely the body moves
 is the unit that tells a small Λ⁻¹ from a lost one.
@@ -104,11 +105,11 @@ def bias_felt(n, f, work, row):
 @step
 def several_inwards(work, row, n, f, relative):
     """z_iᵀ c_i of a joint of several rates, and wrenches on the body before."""
-    E, r = load9(work, row, 0.0), constants(work, row + bodies.WAY)
+    R, r = load9(work, row, 0.0), constants(work, row + bodies.WAY)  # E and r of the outward sweep
     c = load6(work, row + bodies.CARRIED, 0.0)
     relative = relative + (fused_dot(c[:3], n) + fused_dot(c[3:], f))
-    f = times(E, f)
-    return plus(times(E, n), fused_cross(r, f)), f, relative
+    f = times(R, f)
+    return plus(times(R, n), fused_cross(r, f)), f, relative
 
 
 @plain
@@ -142,6 +143,7 @@ def columns_inwards(own, on, held, columns, first, last, seen, W, work, E):
         if RATES[kind] == 1:
             units, pitch = row + bodies.WRENCH, own[at + bodies.PITCH]
             if TURNS[kind] == 0:
+                # a slide: the same with forces before moments, as `inertia.mirrored`
                 f, moment, relative, ε = innovation(f, moment, relative, work, units)
             else:
                 moment, f = inertia.sheared_wrench(moment, f, pitch)
@@ -190,15 +192,15 @@ def products_of(E, other, rates, out):
 @plain
 def scatter(columns, first, other, last, products, rows):
     """Add products of columns to the lower half of Λ⁻¹ (C3); those of an end are its mobility."""
-    held = rows.f.size
+    m = rows.f.size
     for j in range(min(LANES, last - first)):
         r = columns[first + j, 0]
         for k in range(min(LANES, last - other)):
             c, value = columns[other + k, 0], products[LANES * j + k]
-            if r == c and r >= held:
-                rows.mobility[r - held] = value
-            elif r < held and c < held and (first != other or k <= j):
-                rows.inverse[held * r + c if r > c else held * c + r] += value
+            if r == c and r >= m:
+                rows.mobility[r - m] = value
+            elif r < m and c < m and (first != other or k <= j):
+                rows.inverse[m * r + c if r > c else m * c + r] += value
 
 
 @plain
@@ -266,44 +268,48 @@ def put_scales(held, rows):
 
 @plain
 def factor_scaled(rows, certain):
-    """L⁻¹ of s Λ⁻¹ s = L Lᵀ; whether its eigenvalues, ≥ 1/tr (L⁻ᵀ L⁻¹), are above ``certain``."""
-    held, L = rows.f.size, rows.factor
+    """L⁻¹ of s Λ⁻¹ s = L Lᵀ; whether its eigenvalues, ≥ 1/tr (L⁻ᵀ L⁻¹), are above ``certain``.
+
+    ``rows.factor`` holds first L, but with 1/L_ii on its diagonal, and then, row by row, L⁻¹ in its
+    place.  The trace is the sum of the squares of L⁻¹, which is that of 1/eigenvalue.
+    """
+    m, L = rows.f.size, rows.factor
     trace = 0.0
-    for i in range(held):
+    for i in range(m):
         for j in range(i + 1):
-            total = rows.inverse[held * i + j] * rows.scale[i] * rows.scale[j]
+            total = rows.inverse[m * i + j] * rows.scale[i] * rows.scale[j]
             for k in range(j):
-                total -= L[held * i + k] * L[held * j + k]
+                total -= L[m * i + k] * L[m * j + k]
             if i == j:
                 if not total > 0.0:
                     return False
-                L[held * i + i] = 1.0 / math.sqrt(total)
+                L[m * i + i] = 1.0 / math.sqrt(total)
                 trace += 1.0 / total
             else:
-                L[held * i + j] = total * L[held * j + j]
-    for i in range(held):
+                L[m * i + j] = total * L[m * j + j]
+    for i in range(m):
         for j in range(i):
             total = 0.0
             for k in range(j, i):
-                total += L[held * i + k] * L[held * k + j]
-            L[held * i + j] = -total * L[held * i + i]
-            trace += L[held * i + j] * L[held * i + j]
+                total += L[m * i + k] * L[m * k + j]
+            L[m * i + j] = -total * L[m * i + i]
+            trace += L[m * i + j] * L[m * i + j]
     return trace * certain < 1.0
 
 
 @plain
 def multipliers(rows, x):
     """f = −Λ x = −s L⁻ᵀ L⁻¹ s x, (C2)."""
-    L, f, scale = rows.factor, rows.f, rows.scale
-    held = f.size
+    inverse, f, scale = rows.factor, rows.f, rows.scale  # L⁻¹
+    m = f.size
     clear(f)
-    for i in range(held):
+    for i in range(m):
         total = 0.0
         for j in range(i + 1):
-            total -= L[held * i + j] * scale[j] * x[j]
+            total -= inverse[m * i + j] * scale[j] * x[j]
         for j in range(i + 1):
-            f[j] += L[held * i + j] * total
-    for row in range(held):
+            f[j] += inverse[m * i + j] * total
+    for row in range(m):
         f[row] *= scale[row]
 
 
@@ -403,10 +409,10 @@ def compare(table, state, moving, shorter, room):
 @plain
 def put_determinants(chains, screws, all_work, rows, out):
     """ln det Λ⁻¹ and ln det ℳ."""
-    held = rows.f.size
+    m = rows.f.size
     out[0] = out[1] = 0.0
-    for row in range(held):
-        out[0] -= 2.0 * math.log(rows.factor[(held + 1) * row] * rows.scale[row])
+    for row in range(m):
+        out[0] -= 2.0 * math.log(rows.factor[(m + 1) * row] * rows.scale[row])
     for c in range(chains.shape[0]):
         own, work = cut(screws, chains, c, ends.SCREW), cut(all_work, chains, c, ends.UNIT)
         n, _, _, _ = sizes(own, own.size)
@@ -423,14 +429,16 @@ def answer(table, state, limits, task, room, qdd, out):
     shorter, limit, certain = limits
     _, qd, tau, loads = state
     seen, rows, turns = room.seen, room.rows, table.held.turns
-    held, good = seen.gap.size, True
-    moving = qd if task == MOTION else tau  # no rates, where those given are of gaps alone
+    m, good = seen.gap.size, True
+    # Only MOTION has a bias.  The dynamics of the other tasks is at rest, and τ, which is zero for
+    # them, is taken for its rates.
+    moving = qd if task == MOTION else tau
     fastest = compare(table, state, moving, shorter, room)  # gaps and A θ̇
     if fastest < 0.0:
         return NOT_USABLE
     if task == GAPS:
-        for row in range(held):
-            out[row], out[held + row] = seen.gap[row], seen.rate[row]
+        for row in range(m):
+            out[row], out[m + row] = seen.gap[row], seen.rate[row]
         return DONE
     if task == MOTION and not largest(turns, seen.gap, shorter) <= limit:
         return OPEN
@@ -444,10 +452,10 @@ def answer(table, state, limits, task, room, qdd, out):
             return OPENING
     put_scales(table.held, rows)
     if task == COMPLIANCE:
-        for i in range(held):
-            out[held * held + i] = rows.scale[i]
+        for i in range(m):
+            out[m * m + i] = rows.scale[i]
             for j in range(i + 1):
-                out[held * i + j] = out[held * j + i] = rows.inverse[held * i + j]
+                out[m * i + j] = out[m * j + i] = rows.inverse[m * i + j]
         return DONE
     if not factor_scaled(rows, 0.0 if task == DETERMINANT_OF_ROWS else certain):
         return DEPENDENT
@@ -459,7 +467,7 @@ def answer(table, state, limits, task, room, qdd, out):
         opening = seen.acceleration
     elif task == CLOSE_RATE:
         opening = seen.rate
-    for pulled in range(held if task == PULLS else 1):
+    for pulled in range(m if task == PULLS else 1):
         to = qdd
         if task == PULLS:
             to = part(out, pulled * qdd.size, qdd.size, 0.0)

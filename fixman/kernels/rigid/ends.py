@@ -132,9 +132,10 @@ def screw_outwards(table, at, c, s, d, R, way):
 
 
 @plain
-def put_motion(own, on, held, rates, shorter, work, motion):
-    """Motion of the bodies ``held`` by the ends ``on`` a chain, from what `outwards` left.
+def put_motion(own, on, body_of, rates, shorter, work, motion):
+    """Motion of the bodies that the ends ``on`` a chain are fixed to, from what `outwards` left.
 
+    ``body_of`` is the body of each end in its chain, or −1.
     Returns the largest speed on the way, in radians and, times ``shorter``, lengths a unit of time.
     """
     n, _, _, _ = sizes(own, own.size)
@@ -162,7 +163,7 @@ def put_motion(own, on, held, rates, shorter, work, motion):
             turning, moving = abs(ω[k]), abs(v[k]) * shorter
             fastest = turning if turning > fastest else fastest
             fastest = moving if moving > fastest else fastest
-        while seen < on.size and held[on[seen]] == i:
+        while seen < on.size and body_of[on[seen]] == i:
             store_all(motion, MOTION * on[seen], (*R, *x, *ω, *v, 0.0, 0.0, 0.0))
             seen += 1
     return fastest
@@ -175,10 +176,10 @@ def rising(loads, like):
 
 
 @plain
-def put_base(held, loads, motion):
+def put_base(body_of, loads, motion):
     """Ends on the base, which rises where the bodies have no weight."""
-    for end in range(held.size):
-        if held[end] < 0:
+    for end in range(body_of.size):
+        if body_of[end] < 0:
             placed = (*UNTURNED, *NONE, *NONE, *NONE, *rising(loads, 0.0))
             store_all(motion, MOTION * end, placed)
 

@@ -8,13 +8,21 @@ discrete Lagrangian L_d = dt L(q_m, v_m), p_0 = −D₁L_d and p_1 = D₂L_d are
     q_1 = q_m ⊕ (dt/2) v_m                                                               (M3)
     ℳ(q_1) v_1 = p_1 = p_m + (dt/2) f_m                                                  (M4)
 
-Of joints that turn about all axes, with X = dt ω and B(X) = (1 − e^{−X×})/X×, (M2) and (M4) are
+Of joints whose rates are not the derivatives of coordinates (not FLAT: spherical, free, planar),
+with X = dt ω and B(X) = (1 − e^{−X×})/X×, (M2) and (M4) of their turns are
 
     p_m = B(−X)ᵀ p_0 + (dt/2) B(−X/2)ᵀ f_m                                              (M2′)
     p_1 = B(X)⁻ᵀ (p_m + (dt/2) B(X/2)ᵀ f_m)                                             (M4′)
 
 and of their slides p_m = e^{−(X/2)×} p_0 + (dt/2) f_m, p_1 = e^{−(X/2)×} (p_m + (dt/2) f_m), as ⊕
-moves origins along the axes of the middle.
+moves origins along the axes of the middle.  For if the ends of a step turn by δ_0 and δ_1, its
+middle by δ_m, in the axes of the body, then δX = B(X)⁻¹ δ_1 − B(−X)⁻¹ δ_0, and δ_m is ½ B(X/2) δX
+at fixed q_0 and −½ B(−X/2) δX at fixed q_1.  With θ = |X| and X = θ n
+
+    B(X)⁻ᵀ = 1 − (θ/2) n× + (1 − (θ/2) cot (θ/2)) (n×)²
+
+Pairs of vectors are linear before angular here, [v; ω] and [p; n]; in `tangent` and `links` they
+are angular first.
 
 A step is `begin`, which finds p_0; some rounds of `sweep`, which solve (M1) and (M2) for v_m by
 Newton's method (`solve_middle`); and `finish`, which is (M3) and (M4).
@@ -70,7 +78,7 @@ class Chain(NamedTuple):
     kinds: Any  # (n,) and ``links`` as in `links`
     links: Any
     armature: Any  # (nv,)
-    turning: Any  # (nv,) 1 for rates of turns and 0 for others
+    turns: Any  # (nv,) 1 for rates of turns and 0 for others
     springs: Any  # damping (nv,), stiffness (nv,) and coordinates at rest (nq,)
 
 
@@ -168,7 +176,8 @@ def momenta(chain, q, v, loads, sweeps):
         both = entries(P, i, 0), entries(P, i, 3)
         u, w = entries(V, i, 0), entries(V, i, 3)
         if not FLAT[kind]:
-            u = plus(u, sliding(kind, v, at))  # it moves along axes that do not turn with it
+            # At fixed ends R_m u dt is fixed, so δu = −δ_m × u: the body's own slide is felt too.
+            u = plus(u, sliding(kind, v, at))
         force, moment = centrifugal(both, w, u, (entries(W, i, 0), entries(W, i, 3)))
         for j in range(RATES[kind]):
             p[at + j] = (
@@ -218,11 +227,11 @@ def next_momenta(kinds, p, f, v, dt, sign, out):
 
 
 @plain
-def too_fast(turning, v, dt):
+def too_fast(turns, v, dt):
     """Whether a joint turns by more than half a turn."""
     fastest = 0.0
     for k in range(v.size):
-        fastest = max(fastest, turning[k] * abs(v[k]))
+        fastest = max(fastest, turns[k] * abs(v[k]))
     return dt * fastest > FASTEST
 
 
@@ -282,10 +291,10 @@ def sweep(chain, force, dt, room, newton):
 @plain
 def finish(chain, state, force, dt, room):
     """q_1 (M3), and v_1 = v_m + ℳ(q_1)⁻¹ (p_1 − ℳ(q_1) v_m) (M4) into ``state``; DONE, or not."""
-    kinds, links, armature, turning, springs = chain
+    kinds, links, armature, turns, springs = chain
     (X, V, _, _, p, f), change = room.sweeps, room.change
     axes, rows, q_1, q_m, v_m = room.axes, room.rows, room.q_1, room.q_m, room.v_m
-    if too_fast(turning, v_m, dt):
+    if too_fast(turns, v_m, dt):
         return TOO_FAST
     if not at_middle(chain, force, q_m, v_m, room.sweeps):
         return NOT_USABLE
@@ -412,8 +421,15 @@ def midpoint(chain, state, force, dt, room):
 
 @inlined
 def euler(chain, state, force, dt, room):
-    """One linearly implicit step: springs as they are when all has moved on for dt."""
-    kinds, _, _, turning, springs = chain
+    """One linearly implicit step: springs as they are when all has moved on for dt.
+
+    c are the dampers, k the springs, K Δ(q) is the pull of these at q, and f all other forces less
+    the bias, at q_0 and v_0.  Then
+
+        (ℳ(q_0) + c dt + k dt²) (v_1 − v_0) = dt [f − c v_0 − K Δ(q_0 ⊕ dt v_0)]
+        q_1 = q_0 ⊕ dt v_1
+    """
+    kinds, _, _, turns, springs = chain
     soft, work, a, f, q_m = room
     q, v = state
     for k in range(f.size):
@@ -429,7 +445,7 @@ def euler(chain, state, force, dt, room):
         return NOT_USABLE
     for k in range(v.size):
         a[k] = v[k] + dt * a[k]
-    if too_fast(turning, a, dt):
+    if too_fast(turns, a, dt):
         return TOO_FAST
     follow(kinds, q, a, dt, q, False, q_m)
     for k in range(v.size):

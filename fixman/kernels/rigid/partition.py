@@ -17,7 +17,8 @@ joint i, elimination from the base on (Ĉ of the base is 0) has
     S_bb = L D Lᵀ,   U = D Lᵀ,   W = D⁻¹ L⁻¹ K_b,   ln det H^bb = Σ ln D                    (P2)
     Ĉ_i = C_i − K_bᵀ S_bb⁻¹ K_b = C_i − Wᵀ D W                                              (P3)
 
-Ĉ_i is the mobility at the next joint of all that is between it and the base.
+Ĉ_i is the mobility at the next joint of all that is between it and the base; W is not that of the
+Fixman force.
 
 Let s_i be the acceleration of body i cut loose, with its velocity and wrench, in the rows of joint
 i, v̇_i that of the next joint's frame on it, and c_i what the velocities of joint i add.  v̇ of the

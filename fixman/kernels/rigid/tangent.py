@@ -2,7 +2,7 @@
 
 A step from q_0 to q_1 at rates v solves p_0 = p_m(v) − (dt/2) f_m(v), and
 
-    J = Σ_k Š_kᵀ K_k Ŝ_k,     Š at q_0,  Ŝ at q_1,     Q = I − (dt/2) (I ω)×
+    J = Σ_k Š_kᵀ K_k Ŝ_k,     Š at q_0,  Ŝ at q_1,     Q = I − (dt/2) (I ω)×               (M5)
 
 is its derivative but for terms of O(dt²) of loads and of the curvature of joints: −dt D₁D₂L_d of
 free bodies, as joints let them move at both ends of the step.  K = [[Q, 0], [0, m]] about the mass
@@ -97,9 +97,15 @@ def body_inertias(kinds, links, X, carried, v, h, work):
 
 @plain
 def set_axes(kind, pitch, work, i, v, at, h, rows):
-    """Motions by the rates of a joint, angular before linear, of its body's origin at both ends.
+    """Š and Ŝ: motions by the rates of a joint, angular before linear, of its body's origin.
 
-    A body that turns and slides moves along the axes of the middle, which turn with it.
+    R and T are the body's axes at q_0 and q_1.  A FLAT joint has the columns of S turned by R and
+    by T.  Of another, with X = 2 h ω of the joint and its slides at rates u, the axes of the middle
+    are R e^{X/2} = T e^{−X/2}, and
+
+        Š: turns R B(−X), slides R e^{X/2}
+        Ŝ: turns T B(X), slides T e^{−X/2};  a turn e moves the origin besides, by
+           −h (T e^{−X/2} u) × (T e^{−X/2} B(X/2) e), as the axes of the middle turn by ½ B(X/2) δX
     """
     R, T = nine(work, i, AT_START), nine(work, i, AT_END)
     if FLAT[kind]:
@@ -111,16 +117,17 @@ def set_axes(kind, pitch, work, i, v, at, h, rows):
     angle, n = joint.unit_vector(scaled(2.0 * h, turning(kind, v, at)))
     a, b = b_coefficients(angle)
     c, d = b_coefficients(0.5 * angle)
-    left, right = product(R, screw(n, a, b)), product(T, screw(n, -a, b))
+    # R B(−X), T B(X); then R e^{X/2}, T e^{−X/2}
+    turn_0, turn_1 = product(R, screw(n, a, b)), product(T, screw(n, -a, b))
     s, t = math.sin(0.5 * angle), 1.0 - math.cos(0.5 * angle)
-    before, after = product(R, screw(n, s, t)), product(T, screw(n, -s, t))
-    way = scaled(-h, times(after, sliding(kind, v, at)))
-    lever = mat.across(way, product(after, screw(n, -c, d)))
+    slide_0, slide_1 = product(R, screw(n, s, t)), product(T, screw(n, -s, t))
+    way = scaled(-h, times(slide_1, sliding(kind, v, at)))
+    lever = mat.across(way, product(slide_1, screw(n, -c, d)))
     for j in range(RATES[kind]):
         e, u = joint.axis(kind, pitch, j)
-        put_entries(rows, at + j, LEFT, (*times(left, e), *times(before, u)))
+        put_entries(rows, at + j, LEFT, (*times(turn_0, e), *times(slide_0, u)))
         put_entries(
-            rows, at + j, RIGHT, (*times(right, e), *plus(times(after, u), times(lever, e)))
+            rows, at + j, RIGHT, (*times(turn_1, e), *plus(times(slide_1, u), times(lever, e)))
         )
 
 
@@ -239,16 +246,16 @@ def factor(kinds, links, armature, springs, v, h, work, rows, K):
 @plain
 def solve(kinds, work, rows, x):
     """J⁻¹ x, in its place."""
-    p = q = (0.0, 0.0, 0.0)  # ẑ; ε replaces x
+    n = f = (0.0, 0.0, 0.0)  # ẑ, moment and force; ε replaces x
     at = x.size
     for i in range(kinds.size - 1, -1, -1):
         for k in range(at - 1, at - RATES[kinds[i]] - 1, -1):
-            x[k] -= product6(six(rows, k, LEFT), (*p, *q))
-            p = plus(p, scaled(x[k], entries(rows, k, COLUMN)))
-            q = plus(q, scaled(x[k], entries(rows, k, COLUMN + 3)))
+            x[k] -= product6(six(rows, k, LEFT), (*n, *f))
+            n = plus(n, scaled(x[k], entries(rows, k, COLUMN)))
+            f = plus(f, scaled(x[k], entries(rows, k, COLUMN + 3)))
         at -= RATES[kinds[i]]
-        p = plus(p, fused_cross(entries(work, i, AT_START + 9), q))
-    w = u = (0.0, 0.0, 0.0)  # λ
+        n = plus(n, fused_cross(entries(work, i, AT_START + 9), f))
+    w = u = (0.0, 0.0, 0.0)  # λ, angular and linear
     for i in range(kinds.size):
         u = plus(u, fused_cross(w, entries(work, i, AT_END + 9)))
         for k in range(at, at + RATES[kinds[i]]):

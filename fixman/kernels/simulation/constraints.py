@@ -3,13 +3,14 @@
     room(system, targets, like)                         what depends on the targets, and work
     factor(system, room, X, like)                       LDLᵀ of H^bb at X, for all that follow
     shake(system, room, X0, X, V, rate, limits, like)   X onto the manifold along B(X0)ᵀ, to a
-                                                        tolerance in so many iterations at most
-    project(system, room, V, X, like)                   V along the manifold at X
+                                                        tolerance in so many iterations at most (R1)
+    project(system, room, V, X, like)                   V along the manifold at X (R2)
     logdet(system, room, like)                          ln det H^bb but for a constant
     add_metric_force(system, room, F, X, kT, like)      F ← F − ½ kT ∂ ln det H^bb / ∂x
 
-With `OFTEN` the system says how many iterations there are at most; `jointed_steps.shake` needs no
-factor.  A system that is None has no room, no factor and no force.
+With `OFTEN` the system says how many iterations there are at most; `jointed_steps.shake` solves
+(R3) and needs no factor.  A system that is None has no room, no factor and no force.  Tags are
+those of docs/theory.md, section 13.
 """
 
 from typing import Any

@@ -88,6 +88,8 @@ class Scheduled(Described):
     ) -> State:
         """As every stepper's, also for the chains of a system."""
         if isinstance(chain, System) and not self.decides:
+            if v0 is not None and self.NO_VELOCITIES:
+                raise ValueError(f"v0 must be None: {self.NO_VELOCITIES}")
             return together.start(self, chain, x0, v0, replicas, rng)
         return super().start(chain, x0, v0, replicas, rng)
 

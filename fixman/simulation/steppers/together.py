@@ -34,12 +34,11 @@ def start(
     v0: ArrayLike | None,
     replicas: int,
     rng: Any,
-    core: float = 0.0,
 ) -> State:
     """Return replicas of a system at x0, with velocities v0, projected, or drawn at kT.
 
     The random streams of a state are (replicas, chains, 4), and its targets (replicas, all hard
-    coordinates), chain after chain.  ``core`` softens the pair force at first.
+    coordinates), chain after chain.
     """
     _require_supported(stepper)
     tail = (system.n, system.dim)
@@ -55,15 +54,14 @@ def start(
     state = State(x, np.zeros_like(x), random.reshape(replicas, system.chains, WORDS), held)
     velocities = v0 if v0 is None else replicated(arrays.real(v0, tail, "v0"), replicas, tail, "v0")
     together = Together.of(system, state, stepper)  # type: ignore[arg-type]
-    for r in range(replicas if core else 0):
-        together.bound.pairs(r).soften(core)
     parts = _parts(system, state)
     given = [None] * len(parts) if velocities is None else system.split(velocities)
     for move, part, v in zip(together.movings, parts, given, strict=True):
         begun = None if v is None else v.reshape(part.x.shape)
         move.key[1]._start(move.key[0], part, begun)
     _put_together(system, state, parts)
-    if velocities is None and not stepper.drifting and system.chains > 1:
+    free = all(chain.base == "free" for chain, _ in system.kinds)
+    if velocities is None and not stepper.drifting and system.chains > 1 and free:
         state.v -= np.average(state.v, axis=1, weights=system.masses)[:, None]
     together.require_finite(state)
     return state
@@ -130,7 +128,11 @@ class Together(Prepared):
         state.step += steps
 
     def _stretches(self, steps: int) -> list[tuple[int, int]]:
-        """Places between the forces of so many steps."""
+        """Places (begin, end) from one FORCE to before the next, of so many steps.
+
+        A place is a move, counted over all steps.  Where FORCE is not the first move, the first
+        stretch begins at −1, where `stepping.advance` finds the forces of the start.
+        """
         schedule = self.movings[0].schedule
         at, count = [letter for letter, _ in schedule].index(stepping.FORCE), len(schedule)
         edges = [at + count * k for k in range(steps)]
@@ -198,3 +200,5 @@ def _put_together(system: System, state: State, parts: list[State]) -> None:
 def _require_supported(stepper: Scheduled) -> None:
     if sum(letter == stepping.FORCE for letter, _ in stepper.schedule) > 1:
         raise ValueError("a system takes the schemes 'geodesic' and 'liu' of Brownian steps")
+    if stepper.flow is not None:
+        raise ValueError("a flow carries one chain: a system takes no flow")
