@@ -223,7 +223,7 @@ def test_histograms_of_angles(peer):
         (["{melt}", "--masses", "2=3"], "masses are given for types 2, there are 1"),
         (["{melt}", "--masses", "heavy"], "positive numbers, of all atoms or by type"),
         (["{melt}", "--bonds", "2"], "types of bonds, got 2: the selection has 1, 1-1"),
-        (["{melt}", "--masses", "3", "--hard", "h-bonds"], "say which are, --hydrogens "),
+        (["{melt}", "--masses", "3", "--hard", "h-bonds"], "give the hydrogens, --hydrogens "),
     ],
 )
 def test_errors_are_one_line_and_exit_1(run, melt, arguments, words):

@@ -387,7 +387,7 @@ def test_several_molecules_and_atoms_that_lack(run, tmp_path):
     first = [line[:21] + "A" + line[22:] for line in TEXT.splitlines(True)[:22]]
     (tmp_path / "two.pdb").write_text("".join([*first, "TER\n", *other, "TER\nEND\n"]))
     error = run("torsional", "two.pdb", *SHORT, "--out", "r")[2]
-    assert "the file has 2 molecules, which begin with A/ACE 1 H1, B/ACE 1 H1, and" in error
+    assert "the file has 2 molecules, which begin with A/ACE 1 H1, B/ACE 1 H1, but" in error
     assert "--chain 'A' takes one chain" in error
     error = run("torsional", "two.pdb", *SHORT, "--chain", "C", "--out", "r")[2]
     assert "two.pdb has no chain 'C', it has A, B" in error

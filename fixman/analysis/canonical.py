@@ -1,10 +1,10 @@
 """One order of the atoms of a molecule, whatever order they come in: equal molecules look equal.
 
-Atoms are ranked by mass and mark, and by the ranks of their neighbours until nothing new is told
-(Weisfeiler & Leman 1968).  Branches that still look alike are alike.  Where atoms of rings look
-alike, the first is singled out, and so on until each has a rank of its own.  Where atoms look alike
-that no symmetry exchanges, as in some cages, equal molecules whose atoms come in other orders may
-not be found to be equal; different ones never are, since masses and bonds are compared exactly.
+Atoms are ranked by mass and mark, then by the ranks of their neighbours until no rank changes
+(Weisfeiler & Leman 1968). Branches of equal ranks are alike. If atoms of rings have equal ranks,
+the first is singled out, and so on until each rank is unique. In some cages no symmetry exchanges
+atoms of equal ranks: equal molecules with other orders of atoms may then count as different.
+Different molecules never count as equal, since masses and bonds are compared exactly.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ class ChainGroup(Molecules):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ChainData:
-    """All groups of a selection, and what the reader has to say."""
+    """All groups of a selection, and the notes of the reader."""
 
     groups: tuple[ChainGroup, ...]
     frames: Indices  # (frames,), numbers of the first axis of every group's x

@@ -1,9 +1,9 @@
 """Other values for the hard coordinates of molecules, while all else stays as it is.
 
-A tree keeps the directions of its bonds where lengths alone are hard, and its soft coordinates
-where others are too. Rows beyond the chart, such as bonds that close rings, do not leave that
-freedom to the beads between their ends. Each such piece of a molecule is set by itself, and carries
-along what hangs on it.
+A tree keeps the directions of its bonds if lengths alone are hard, and its soft coordinates if
+other rows are hard too. Rows beyond the chart, such as bonds that close rings, tie the beads
+between their ends. Each tied piece of a molecule is set by itself, and carries along what hangs on
+it.
 """
 
 from __future__ import annotations

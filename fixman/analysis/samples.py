@@ -193,7 +193,7 @@ def row_name(row: Coordinate, molecules: Molecules, name: Callable[[int], str] =
 
 
 def soft_rows(chain: Chain) -> Indices:
-    """Places of the soft coordinates of the shape, but for what straight bends leave undefined."""
+    """Places of the soft coordinates of the shape that straight bends do not leave undefined."""
     rows = chain.layout.rows
     soft = ~(chain.hard_mask | rows.external)
     lines = straight_bends.Lines(chain.straight)

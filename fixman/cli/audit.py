@@ -13,7 +13,7 @@ between rigid constraints and the limit of equally stiff springs.
   --as-is                keep the hard values: the trajectory had these constraints
   --bonds TYPES          guess: by distances in the first frame; 1,2 or C-H: types of
                          bonds that count (default: topology)
-  --hydrogens SELECTION  hydrogens, "name H*"; default by element or mass
+  --hydrogens SELECTION  selection of hydrogens, "name H*"; default by element or mass
   --masses MASSES        mass of all atoms, or masses by type, 1=12.011,2=1.008
   --atom-style STYLE     style of a LAMMPS data file: full, molecular, …; or its columns
   --topology-format NAME, --format NAME  formats of both files, by MDAnalysis's names

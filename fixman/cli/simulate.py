@@ -8,7 +8,7 @@ dynamics, in reduced units:
   --ensemble {rigid,stiff,mobility}  rigid: constraints; stiff: springs; mobility: friction
                          (default of brownian)
   --dt DT, --kT E, --friction F  time step, default 0.02, brownian 0.002, hmc 0.1; temperature,
-                         default 1; friction, langevin: rate, brownian: of a bead, default 1
+                         default 1; friction (langevin: rate; brownian: of a bead), default 1
   --scheme {geodesic,midpoint,liu}  brownian: default geodesic, in a flow midpoint
   --leaps N              hmc: steps of dt in a trial move, default 10
   --shear RATE | --extension RATE  brownian: v_x = RATE y; extension along x, uniaxial in 3-D

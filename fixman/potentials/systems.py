@@ -48,7 +48,7 @@ def bind(chain: Chain | System, potential: Any) -> Bound | BoundSystem:
 
 @dataclass(frozen=True)
 class Softened(Pair):
-    """A pair term whose force stays as it is at ``core``, over σ, below that."""
+    """A pair term whose force is constant below the distance ``core``, over σ."""
 
     term: Pair
     core: float

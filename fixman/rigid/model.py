@@ -393,7 +393,7 @@ class Given(NamedTuple):
             arrays.require_finite(W, (arm.n, 6), "wrenches", "body")
 
     def require_answer(self, bad: int, what: str) -> None:
-        """Raise for a kernel's frame · (n + 1) + body without an answer, which is no −1."""
+        """Raise for a kernel's code, frame · (n + 1) + body without an answer; −1 means none."""
         if bad >= 0:
             self.require_finite()
             raise failure(self.arm, what, *divmod(bad, self.arm.n + 1), self.lead)

@@ -1,7 +1,7 @@
 """Means over pairs of frames against their lag, with errors of the jackknife.
 
-It leaves out one of several groups at a time: copies of a chain or, where these are fewer than
-`GROUPS`, blocks of frames of each.
+The jackknife leaves out one of several groups at a time: copies of a chain or, with fewer copies
+than `GROUPS`, blocks of frames of each copy.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class Replicas(NamedTuple):
         return self.state.step
 
     def advance(self, steps: int) -> Arrays:
-        """Go on; no frame is on the way."""
+        """Advance; there is no frame in between."""
         self.stepper.advance(self.chain, self.state, steps, self.workers)
         return {}
 
@@ -104,7 +104,7 @@ def _own(name: Any) -> Observable | None:
 
 
 def found_again(homes: Mapping[str, str | None], given: Observables) -> dict[str, Observable]:
-    """Return the observables of a run that goes on: those given, and the library's by name."""
+    """Return the observables of a resumed run: those given, and the library's by name."""
     known = {name: _own(place) for name, place in homes.items()} | named(given)
     if set(known) != set(homes):
         raise ValueError(f"the run records the observables {sorted(homes)}, got {sorted(known)}")

@@ -266,7 +266,7 @@ def _looked_at(run: Run) -> Run:
 
 
 def require_stepper(stepper: Any) -> None:
-    """Refuse what cannot be run, and a class of what could."""
+    """Refuse what is no stepper, and the class of a stepper."""
     known = all(callable(getattr(stepper, name, None)) for name in _STEPPER)
     if not known or isinstance(stepper, type):
         text = "stepper must be fixman.Langevin(dt), fixman.Newton(dt) or another stepper"

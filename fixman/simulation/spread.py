@@ -1,8 +1,8 @@
 """A run that is spread over many machines: groups of replicas, block by block.
 
-A client of Dask, or whatever has its `submit` and `nthreads`, takes the state of a group to a
-worker, which computes the frames up to the end of the next block and hands them back; here those of
-all groups are joined and stored.  A worker keeps nothing: one that is lost costs its block.
+A client of Dask, or any object with its `submit` and `nthreads`, takes the state of a group to a
+worker.  The worker computes the frames up to the end of the next block and returns them; the frames
+of all groups are joined and stored here.  A worker keeps nothing: a lost worker costs one block.
 """
 
 from __future__ import annotations

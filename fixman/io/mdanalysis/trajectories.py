@@ -79,7 +79,7 @@ def write_frames(
     if path.suffix.lower() == ".pdb":
         described = _described(run)
     elif run.model.dim != DIM:
-        raise ValueError(f"these formats need a run in space, this run has dim={run.model.dim}")
+        raise ValueError(f"these formats are for space, and the run has dim={run.model.dim}")
     place = _only(run, replica)
     bare = MDAnalysis.Universe.empty(run.model.n, trajectory=True)
     universe = _topology(run, described["pdb"]) if described else bare

@@ -102,7 +102,7 @@ class Forces:
         return f"<{type(self).__name__}: {self.particles.size} particles, platform {self.platform}>"
 
     def parameters(self) -> dict[str, Any]:
-        """Return names, and a digest of the System, by which `resume` knows it again."""
+        """Return names, and a digest of the System, by which `resume` recognizes the System."""
         text = re.sub(' openmmVersion="[^"]*"', "", openmm.XmlSerializer.serialize(self._system))
         system = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
         name = f"{type(self).__module__}.{type(self).__qualname__}"

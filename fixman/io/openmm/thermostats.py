@@ -99,9 +99,9 @@ def kT(temperature: Any) -> float:
 
 
 def temperature_of(state: Any, look: Callable[[Any], None]) -> float:
-    """Temperature of the Context that a State is of, if its thermostats have it too.
+    """Return the temperature of the Context of a State, if its thermostats have the same.
 
-    After `set_temperature`, ``look`` is once given the System.
+    ``look`` gets the System once after each `set_temperature`.
     """
     parameters = dict(state.getParameters())
     known = _KNOWN.get(parameters.get(MARK, 0.0))

@@ -18,10 +18,9 @@ BASE = -1  # the bead that the base point is
 def moves(chain: Chain, steps: Array | None = None) -> Moves:
     """Return the moves of a chain; ``steps`` (replicas,) are lengths of shifts, None for no shifts.
 
-    Each bead with what hangs on it turns about the bead it hangs on or, where an angle is held,
-    about the bond before.  Rings turn between two of their beads, as often as there are beads.  A
-    free chain turns as a whole, too: what hangs on its first bead by several hard angles turns by
-    that alone.
+    Each bead, with what hangs on it, turns about its parent or, if the angle there is hard, about
+    the bond before.  Rings turn between two of their beads, with one move a bead.  A free chain
+    also turns as a whole: parts on its first bead with several hard angles have no other turn.
 
     Raises
     ------

@@ -109,7 +109,8 @@ class Moving(Prepared):
     def run(self, state: State, steps: int, workers: int) -> tuple[State, list[tuple[int, int]]]:
         """Return what the state becomes, and step and replica of what failed.
 
-        No steps project the velocities and, where moves are tried, find the energies.
+        With no steps it projects the velocities and, if the stepper tries moves, finds the
+        energies.
         """
         stepper = self.key[1]
         motion = self.motion if steps else self._motion(BEGIN[: 3 if stepper.decides else 1])
@@ -247,7 +248,7 @@ def _work(size: int, states: tuple[int, ...], tally: Array) -> stepping.Work:
 def cause_of(
     bound: Bound, stepper: Scheduled, state: State, replica: int, stuck: Array
 ) -> tuple[str, dict[str, Any]]:
-    """Why a step failed, and the beads or coordinates that it names; ``stuck`` is where it did."""
+    """Say why a step failed, with the beads or coordinates at fault; ``stuck`` is the place."""
     chain, inertia = bound.chain, stepper.inertia(bound.chain)
     targets = state.targets[replica : replica + 1]
     if stepper.potential is not None:

@@ -28,8 +28,8 @@ class Scheduled(Described):
     """A stepper that is told apart from others by its `schedule` and a few constants.
 
     A schedule has the letter of each move (`kernels.simulation.stepping`) and its time in units of
-    `stride`, which means nothing to a force or a projection.  Forces must be found again behind a
-    drift, before a kick.
+    `stride`; forces and projections ignore the time.  After a drift, forces must be found again
+    before a kick.
     """
 
     SCHEDULE: ClassVar[Schedule]
@@ -66,7 +66,7 @@ class Scheduled(Described):
 
     @property
     def rival(self) -> bool:
-        """Whether that of the chain's masses is subtracted."""
+        """Whether the Fixman force of the chain's masses is subtracted."""
         return self.metric and self.ensemble == "rigid"
 
     @property
@@ -286,8 +286,8 @@ class Brownian(Scheduled):
         for reference: constraints along B at the beginning (Liu 1989).
     flow : (d, d) or function, optional
         Velocity gradient κ of v∞ = κ x, see `fixman.flows`, or a function that returns κ at a time,
-        called once a step for the middle of the step.  On a free chain x starts at the centre of
-        friction.
+        called once a step for the middle of the step.  On a free chain x is measured from the
+        centre of friction.
     potential, tolerance
         As for `Newton`.
 

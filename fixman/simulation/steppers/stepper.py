@@ -91,7 +91,7 @@ class Stepper(Protocol):
 class Described:
     """A frozen dataclass whose fields are checked as their names say, and go to JSON and back.
 
-    Fields that are words have the words in their type; None is good where it is the default.
+    The type of a field of words lists the words; None is allowed where it is the default.
     """
 
     NAME: ClassVar[str]
@@ -128,7 +128,7 @@ class Described:
         return f"{type(self).__name__}({', '.join(changed)})"
 
     def parameters(self) -> dict[str, Any]:
-        """Return what `from_parameters` takes; of a flow that is a function only a name."""
+        """Return what `from_parameters` takes; a flow that is a function gives only its name."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
         values["potential"] = None if self.potential is None else described(self.potential)
         if "flow" in values:
@@ -229,7 +229,7 @@ class Prepared:
 
     @classmethod
     def of(cls, chain: Chain, state: State, stepper: Any) -> Self:
-        """Make them once for a state, while chain and stepper are the same."""
+        """Make the arguments once for a state, while chain and stepper are the same."""
         found = _prepared.get(state)
         if not isinstance(found, cls) or found.key[0] is not chain or found.key[1] != stepper:
             found = _prepared[state] = cls(chain, state, stepper)  # type: ignore[call-arg]

@@ -1,8 +1,8 @@
 """Scheduled steppers on the chains of a system, which pair forces join.
 
-The chains of a kind are replicas of one chain to the kernels.  They stop before each FORCE of the
-schedule: forces between all beads are found in one place, and are given to the kernels, which add
-those of bonds and angles, of flows and of the metric.
+The kernels take the chains of a kind as replicas of one chain, and stop before each FORCE of the
+schedule.  Forces between all beads are found in one place and given to the kernels; the kernels add
+the forces of bonds and angles, of flows and of the metric.
 """
 
 from __future__ import annotations
