@@ -40,7 +40,7 @@ MESSAGES = [
      "beads in any order"),
     (lambda: fx.Chain.from_bonds(3, [(0, 1)]), ValueError,
      "the bonds leave 2 components of 2, 1 beads (bead 2 is not connected to bead 0): make one"
-     " chain of each"),
+     " chain of each, and a fixman.System of these"),
     (lambda: fx.Chain.from_bonds(3, [(0, 1), (1, 3)]), ValueError,
      "bond (1, 3) names a bead that is not among 0 to 2"),
     (lambda: fx.Chain.from_json("{}"), ValueError,
