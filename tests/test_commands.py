@@ -298,7 +298,7 @@ def test_a_motion_is_written(run, panda, peer):
     code, out, err = run("rigid", panda, *flags)
     assert (code, err) == (0, "")
     assert out.splitlines()[-1] == "wrote a.png"
-    assert "\n  time: 0.2\n  energy: " in out
+    assert "\n  time: 0.2\n  energy change: " in out
     assert Path("a.png").read_bytes().startswith(b"\x89PNG")
     arm = fx.rigid.SerialChain.from_urdf(panda)
     expected = fx.rigid.motion.simulate(

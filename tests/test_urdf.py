@@ -568,7 +568,11 @@ MIMIC = '<mimic joint="right slide"/>'
             "name the last link: one path is read, .* at zero; chains end at 'left', 'right'",
         ),
         (robot(*ARM, *HAND), "base", "no joint on the way to link 'base' moves"),
-        (robot(*ARM, *HAND), "leftt", "no link is called 'leftt': chains end at 'left', 'right'"),
+        (
+            robot(*ARM, *HAND),
+            "leftt",
+            "no link is called 'leftt': tip names any link, such as 'left'",
+        ),
         (robot(*ARM, link("alone")), None, "links 'base', 'alone' have no parent"),
         (LOOP, "fore", "link 'q', the child of joint 'pq', is its own ancestor"),
         (

@@ -71,7 +71,10 @@ def run(arguments: shared.Namespace) -> int:
         if arguments.time is not None:
             run = _moved(arguments, arm, {"q": q, "qd": qd, "tau": torque}, down)
             done = run.finished
-            found["motion"] = {"time": run.time[-1], "energy": run.energy[-1] - run.energy[0]}
+            found["motion"] = {
+                "time": run.time[-1],
+                "energy change": run.energy[-1] - run.energy[0],
+            }
             found["motion"] |= {"q": list(run.q[-1]), "qd": list(run.qd[-1])}
             found["motion"] |= shared.described(run)
             if picture:

@@ -140,11 +140,7 @@ def _write_constants(file: h5py.File, run: Run) -> None:
     meta.create_group("author").attrs["name"] = "unknown"
     meta.create_group("creator").attrs.update({"name": "fixman", "version": __version__})
     box = file.create_group(f"{CHAINS}/box")
-    periodic = ["none" if system.box is None else "periodic"] * system.dim
-    boundary = periodic + ["none"] * (SPACE - system.dim)
-    box.attrs.update({"dimension": SPACE, "boundary": boundary})
-    if system.box is not None:
-        box["edges"] = np.append(system.box, [0.0] * (SPACE - system.dim))
+    box.attrs.update({"dimension": SPACE, "boundary": ["none"] * SPACE})
     file[f"{CHAINS}/mass"] = np.tile(system.masses, run.replicas)
     shifts = system.n * np.arange(run.replicas)[:, None, None]
     file["connectivity/bonds"] = (system.bonds() + shifts).reshape(-1, 2)

@@ -205,7 +205,8 @@ def _path(links: Mapping[str, object], joints: list[FileJoint], tip: str | None)
         )
     link = ends[0] if tip is None else tip
     if link not in links:
-        raise ValueError(f"no link is called {link!r}: chains end at {listed(ends)}")
+        near = difflib.get_close_matches(str(link), links, 3, 0.5) or ends
+        raise ValueError(f"no link is called {link!r}: tip names any link, such as {listed(near)}")
     above, path = {joint.child: joint for joint in joints}, set()
     while link in above:
         if above[link].kind != "fixed":

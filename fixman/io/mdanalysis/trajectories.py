@@ -38,6 +38,8 @@ def universe_of(run: Run, *, replica: int | None = None) -> Any:
     chosen = range(run.replicas) if replica is None else [chosen_replica(run, replica)]
     if not len(run):
         raise ValueError("the run has no frame")
+    if run.system.box is not None and len(chosen) > 1:
+        raise ValueError("each replica has a box of its own: choose one, replica=0")
     described, scale, flat = pdb_potential(run.about), _scale(run), DIM - run.model.dim
     one = _topology(run, described["pdb"]) if described else _beads(run)
     universe = MDAnalysis.Merge(*[one.atoms] * len(chosen)) if len(chosen) > 1 else one
