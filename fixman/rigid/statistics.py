@@ -104,31 +104,25 @@ def langevin(
 
     p = ℳ θ̇ are the momenta, H = ½ pᵀ ℳ⁻¹ p + U; ℳ includes armature, U the springs.  A step is
     exact friction and noise at fixed q, θ̇ ← c θ̇ + √(1 − c²) `thermal_rates` with c = e^{−γ dt},
-    then Hamilton's motion for dt.  Both keep e^{−H/kT}, so averages do not depend on dt.  Motion is
-    of eighth order (Hairer, Nørsett and Wanner 1993, section II.10), in halves of dt where the
-    estimated error has more than 1e-12 of the kinetic energy.  O(n) a step and replica.
+    then Hamilton's motion for dt, of eighth order (Hairer, Nørsett and Wanner 1993, II.10), in
+    halves where its error is above 1e-12 of the kinetic energy.  Both keep e^{−H/kT}.  O(n) a step.
 
     Parameters
     ----------
-    q : (..., nq)
-        Where to start; leading axes are replicas.
-    dt : float
-        Time from one friction to the next.
-    steps, every : int
-        Steps, and steps from one recorded frame to the next.
+    q, qd : (..., nq), (..., nv)
+        Where to start; leading axes are replicas.  By default qd are `thermal_rates`.
+    dt, steps, every : float, int, int
+        Time from one friction to the next; steps; steps from one recorded frame to the next.
     friction : float
         Rate γ at which all momenta decay; 0 leaves Newton's motion.
     ensemble : "rigid" or "stiff"
         "stiff" adds `fixman_torque`.
-    qd : (..., nv), optional
-        Rates to start with; without them `thermal_rates`.
     torque : callable, optional
         Generalized forces (..., nv) of a potential at q (..., nq): −∂U along the rates.
     gravity : (3,)
         Acceleration of free fall in the axes of the base; none unless given.
     rng : int, Generator or None
-        One stream for all replicas.  A run from the last frame of another, with the same generator,
-        continues that run to the last bit.
+        One stream for all replicas.  The same generator goes on with a run to the last bit.
 
     Returns
     -------
@@ -139,8 +133,7 @@ def langevin(
     ValueError, SingularConstraintError
         As `thermal_rates`; for a chain with damping; for what ``torque`` returns.
     FrameError
-        If a thousandth of dt is too long for the motion, or ``torque`` is not continuous, naming
-        step and replica.
+        If a thousandth of dt is too long for the motion, or ``torque`` is not continuous.
     """
     dt, steps, every = model.paced(dt, steps, every)
     kT, rng = arrays.positive(kT, "kT"), arrays.generator(rng)
@@ -151,18 +144,17 @@ def langevin(
     given = model.gate(arm, q, thermal_rates(arm, q, kT, rng) if qd is None else qd)
     given.require_finite()
     if arm.damping.any():
+        cure = "replace them by friction=, the heat bath, with dataclasses.replace(arm, damping=0)"
         raise ValueError(
-            "the dampers of the joints have no noise and would cool the chain: replace them by "
-            "friction=, the heat bath, with dataclasses.replace(arm, damping=0)"
+            f"the dampers of the joints have no noise and would cool the chain: {cure}"
         )
     states, lead = (given.q.copy(), given.qd.copy()), given.lead
     if torque is not None and not callable(torque):
         raise TypeError(f"torque must be a function of q, got {type(torque).__name__}")
-    g, stiff = model.falling(gravity), ensemble == "stiff"
-    motion = _Motion(arm, lead, kT, g, stiff, torque, states[0].copy())
+    forces = model.falling(gravity), ensemble == "stiff", torque
+    motion = _Motion(arm, lead, kT, *forces, states[0].copy())
     keep, fresh = math.exp(-decay), math.sqrt(-math.expm1(-2.0 * decay))
-    frames = steps // every
-    found = np.empty((frames, *states[0].shape)), np.empty((frames, *states[1].shape))
+    found = tuple(np.empty((steps // every, *state.shape)) for state in states)
     for step in range(1, steps + 1):
         x, v = states
         if fresh > 0.0:
@@ -171,7 +163,8 @@ def langevin(
         states = motion.follow(x, v, dt, np.arange(len(x)))
         if step % every == 0:
             found[0][step // every - 1], found[1][step // every - 1] = states
-    return found[0].reshape(frames, *lead, arm.nq), found[1].reshape(frames, *lead, arm.nv)
+    shape = steps // every, *lead
+    return found[0].reshape(*shape, arm.nq), found[1].reshape(*shape, arm.nv)
 
 
 @dataclass

@@ -68,10 +68,8 @@ def simulate(
     stepper : fixman.Newton, fixman.Langevin or another
     steps, every : int
         ``steps`` is a multiple of ``every``, which by default gives about 1000 frames.
-    replicas : int, optional
-        By default as many as x0 has.
-    workers : int
-        Threads.  The results do not depend on it.
+    replicas, workers : int
+        By default as many replicas as x0 has; threads, on which no result depends.
     out : str or os.PathLike, optional
         New file for the run; ``overwrite`` replaces an existing run.
     observables : functions, or mapping of names to functions, optional
@@ -92,8 +90,7 @@ def simulate(
     FileExistsError, RunStorageError, MemoryError, ConnectionError
         If ``out`` exists, the disk or memory is full, or the scheduler is lost.
     ConstraintSolveError, SingularConstraintError
-        If a step has no solution.  After an error of a step, potential or observable, ``out`` has
-        the earlier frames; without ``out`` the error's ``run`` has them.
+        If a step has no solution.  ``out`` has the earlier frames, or the ``run`` of the error.
     """
     require_model(chain)
     require_stepper(stepper)
@@ -104,8 +101,7 @@ def simulate(
     replicas = _replicas(replicas, x0=x0, v0=v0)
     held = 16 * replicas * chain.n * chain.dim * (1 if out is not None else steps // every + 1)
     _arrays.require_memory(held, f"the frames of {replicas} replicas of {chain.n} beads")
-    recorded = recording.named(observables)
-    out = runfile.free(out, overwrite)
+    recorded, out = recording.named(observables), runfile.free(out, overwrite)
     generator, seed = _generator(rng)
     warn_of_temperature(getattr(stepper, "potential", None), getattr(stepper, "kT", None))
     state = stepper.start(cast(Chain, chain), x0, v0, replicas, generator)
