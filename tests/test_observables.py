@@ -49,7 +49,7 @@ def test_sizes_are_those_of_the_definitions(chain):
 def test_ends_are_of_linear_chains():
     star = fx.Chain.branched([-1, 0, 0, 0])
     for function in (ob.end_to_end, ob.persistence_length):
-        with pytest.raises(ValueError, match="linear chains"):
+        with pytest.raises(ValueError, match="a linear chain is needed"):
             function(star, walks(star, 2))
     assert ob.radius_of_gyration(star, walks(star, 2)).shape == (2,)
     assert ob.structure_factor(star, walks(star, 2), 1.0).shape == (2, 1)

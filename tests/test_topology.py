@@ -413,7 +413,7 @@ def test_json_and_pickle(chain):
         (lambda: fx.Chain.from_bonds(0, []), ValueError, "at least 1"),
         (lambda: fx.Chain.from_bonds(3, 5), ValueError, "pairs of beads"),
         (lambda: fx.Chain.branched([]), ValueError, r"shape \(n,\)"),
-        (lambda: fx.Chain.branched(np.array([2**64 - 1], np.uint64)), ValueError, "no number"),
+        (lambda: fx.Chain.branched(np.array([2**64 - 1], np.uint64)), ValueError, "not the number"),
         (lambda: fx.Chain.branched(np.ma.array([-1, 0], mask=[0, 1])), TypeError, "masked"),
         (lambda: fx.Chain.branched([-1, 0], extra=None), TypeError, "list of coordinates"),
         (lambda: fx.Chain.branched([-1, 0], extra=[("length", (0, 1.7))]), ValueError, "the like"),
