@@ -29,10 +29,6 @@ class Run(Series):
 
     Attributes
     ----------
-    chain : Chain
-        TypeError if the run is one of a system.
-    system : System
-        If the run is one of a chain, a system of this chain.
     about : dict
         Chain, stepper, potential, seed, versions.
     path : Path or None
@@ -49,14 +45,14 @@ class Run(Series):
 
     @property
     def chain(self) -> Chain:
-        """The chain."""
+        """The chain; TypeError if the run is one of a system."""
         if isinstance(self.model, System):
             raise TypeError("a run of a system has no one chain: system.split(run.x) gives chains")
         return self.model
 
     @property
     def system(self) -> System:
-        """The system."""
+        """The system; of one chain where the run is one of a chain."""
         return self.model if isinstance(self.model, System) else System(self.model)
 
     @property

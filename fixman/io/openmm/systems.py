@@ -45,7 +45,7 @@ def chain(
         A System gives its masses, repartitioned or not.  Its bonds are HarmonicBondForces and
         constraints, except for distances across an angle (Urey–Bradley, ``constraints=HAngles``).
         A Topology gives its bonds, and masses of the elements.
-    hard : kinds, "torsional", "h-bonds" or "h-angles"; of a single molecule also a mask
+    hard : words, "torsional", "h-bonds" or "h-angles"; of a single molecule also a mask
         As for `Chain.from_bonds`.  A molecule that the System's constraints leave rigid, and water
         (residue HOH) of a Topology, is rigid whatever this says.
     topology : openmm.app.Topology, optional
