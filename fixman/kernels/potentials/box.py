@@ -148,9 +148,8 @@ def find_neighbours(x, grid, table, beads, first, last):
         for c0 in range(low[0], high[0] + 1):
             for c1 in range(low[1], high[1] + 1) if dim == 3 else range(1):
                 line = c0 % n0 * n1 + c1 % n1 if dim == 3 else c0 % n0
-                for part in range(
-                    2
-                ):  # what lies in the box, and what continues behind its other end
+                # What lies in the box, then what continues behind its other end.
+                for part in range(2):
                     start, end = low[last_axis], high[last_axis] + 1
                     if part == 0:
                         start, end = max(start, 0), min(end, n)

@@ -78,20 +78,12 @@ class Scheduled(Described):
         """Return masses (n,), or what stands for them."""
         return chain.masses
 
-    def start(
-        self,
-        chain: Chain | System,
-        x0: ArrayLike,
-        v0: ArrayLike | None = None,
-        replicas: int = 1,
-        rng: Any = None,
+    def _start_system(
+        self, system: System, x0: ArrayLike, v0: ArrayLike | None, replicas: int, rng: Any
     ) -> State:
-        """As every stepper's, also for the chains of a system."""
-        if isinstance(chain, System) and not self.decides:
-            if v0 is not None and self.NO_VELOCITIES:
-                raise ValueError(f"v0 must be None: {self.NO_VELOCITIES}")
-            return together.start(self, chain, x0, v0, replicas, rng)
-        return super().start(chain, x0, v0, replicas, rng)
+        if self.decides:
+            return super()._start_system(system, x0, v0, replicas, rng)
+        return together.start(self, system, x0, v0, replicas, rng)
 
     def _start(self, chain: Chain, state: State, v0: ArrayLike | None) -> None:
         state.v = self._velocities(chain, state, v0)

@@ -185,8 +185,7 @@ class Described:
         if v0 is not None and self.NO_VELOCITIES:
             raise ValueError(f"v0 must be None: {self.NO_VELOCITIES}")
         if isinstance(chain, System):
-            name = type(self).__name__
-            raise TypeError(f"{name} moves one chain; a system takes Newton, Langevin or Brownian")
+            return self._start_system(chain, x0, v0, replicas, rng)
         require_chain(chain)
         tail = (chain.n, chain.dim)
         replicas = arrays.positive_int(replicas, "replicas", 16 * chain.n * chain.dim)
@@ -196,6 +195,12 @@ class Described:
         state = State(x, np.zeros_like(x), random, hard_values(chain, x))
         self._start(chain, state, v0)
         return state
+
+    def _start_system(
+        self, system: System, x0: ArrayLike, v0: ArrayLike | None, replicas: int, rng: Any
+    ) -> State:
+        name = type(self).__name__
+        raise TypeError(f"{name} moves one chain; a system takes Newton, Langevin or Brownian")
 
     def _start(self, chain: Chain, state: State, v0: ArrayLike | None) -> None:
         """Find velocities of a state, and refuse one that steps cannot begin from."""
