@@ -31,8 +31,8 @@ from fixman.potentials import FENE, WCA, bind
 
 DENSITY, LENGTH, DT, EVERY = 0.85, 0.97, 0.005, 100
 FOLDED = 1.02  # second neighbours of the walks are not nearer
-SIZES = {20: 2000, 50: 2000, 100: 2000}  # beads of a chain, and of the melt
-FRAMES = {20: 2400, 50: 1200, 100: 1200}
+SIZES = {10: 500, 20: 500, 50: 500, 100: 500}  # beads of a chain, and of the melt
+FRAMES = {10: 1000, 20: 600, 50: 300, 100: 300}
 MODELS: dict[str, tuple[str, Any]] = {
     "rigid bonds": ("rigid", WCA()),
     "stiff ensemble": ("stiff", WCA()),
@@ -206,8 +206,8 @@ def main() -> None:
                 for quantity, value in (("ms a step", 1e3 * step), ("s a relaxation time", price)):
                     rows.append({"model": name, "beads": beads, "quantity": quantity, "at": "",
                                  "value": f"{value:.4f}", "error": ""})  # fmt: skip
-    out.write_csv(rows)
-    draw(out, rows)
+        out.write_csv(rows)
+        draw(out, rows)
 
 
 if __name__ == "__main__":
