@@ -7,6 +7,7 @@ axes.  Energies, `structure_factor` and `radial_distribution` take a system.  In
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -188,7 +189,7 @@ def radial_distribution(
 def _pairs_in(points: Array, box: Array, bounds: Array) -> Array:
     """Count the ordered pairs of points in each shell."""
     tree = cKDTree(points, boxsize=box)
-    return np.asarray(tree.count_neighbors(tree, bounds, cumulative=False))[1:]
+    return np.array(tree.count_neighbors(tree, bounds, cumulative=False)[1:], float)
 
 
 def _shells(bounds: Array, dim: int) -> Array:
@@ -368,7 +369,8 @@ def _reciprocal(box: Array, q: float, most: int) -> Array:
     vectors = unit * m[order > 0.0]
     away = np.abs(np.linalg.norm(vectors, axis=1) - q)
     nearest = np.argsort(away, kind="stable")[:most]
-    return vectors[nearest[away[nearest] <= away[nearest[0]] + 0.25 * unit.min()]]
+    kept = nearest[away[nearest] <= away[nearest[0]] + 0.25 * unit.min()]
+    return np.asarray(vectors[kept])
 
 
 def _directions(dim: int, count: int) -> Array:
@@ -526,7 +528,8 @@ def mean_with_error(series: ArrayLike, *, log_weights: ArrayLike | None = None) 
 def _configurations(
     chain: Chain | System, x: ArrayLike, name: str = "x", *, many: bool = False
 ) -> Array:
-    (require_model if many else require_chain)(chain)
+    check: Callable[[Any], None] = require_model if many else require_chain
+    check(chain)
     tail = (chain.n, chain.dim)
     x = arrays.real(x, tail, name)
     arrays.require_finite(x, tail, name)
