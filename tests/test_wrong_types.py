@@ -440,7 +440,8 @@ FREE = {
     for name, keys in {
         "Chain.linear": "", "Newton": "kT", "Langevin.start": "v0 rng",
         "Langevin, potential": "potential", "Newton, potential": "potential",
-        "Bending, beads": "beads", "fixman_force": "", "forward_dynamics": "force",
+        "Bending, beads": "beads", "FENE, beads": "beads",
+        "fixman_force": "", "forward_dynamics": "force",
         "forward_dynamics, torque": "torque", "inverse_dynamics": "force",
         "logdet": "inverse_masses", "project": "v", "random_walks": "rng",
         "sample": "rng client",

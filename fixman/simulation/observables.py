@@ -189,7 +189,8 @@ def radial_distribution(
 def _pairs_in(points: Array, box: Array, bounds: Array) -> Array:
     """Count the ordered pairs of points in each shell."""
     tree = cKDTree(points, boxsize=box)
-    return np.array(tree.count_neighbors(tree, bounds, cumulative=False)[1:], float)
+    counts = np.asarray(tree.count_neighbors(tree, bounds, cumulative=False), np.float64)
+    return np.asarray(counts[1:])
 
 
 def _shells(bounds: Array, dim: int) -> Array:
