@@ -16,8 +16,8 @@ exact distributions.
 # -------------------------
 # The molecule is a chain of heavy and light beads in turn, of 80 and 14 Da.  With these masses the
 # two ensembles are clearly different.  The four bonds of 0.194 nm are constrained, and no other
-# forces act.  There are forty copies. Your own System may come from ``ForceField.createSystem``, with
-# ``constraints=app.AllBonds``.
+# forces act.  There are forty copies.  Your own System may come from
+# ``ForceField.createSystem``, with ``constraints=app.AllBonds``.
 
 import numpy as np
 import openmm
