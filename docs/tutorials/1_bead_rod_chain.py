@@ -91,5 +91,5 @@ print(f"effective frames: {weights.effective_size:.0f} of {len(frames)}")
 # %%
 # Where next
 # ----------
-# :doc:`/simulation` has forces, files that survive a kill, and many replicas.  :doc:`/metric` has
-# the determinant by itself, and :doc:`/analytic` has exact numbers for such means.
+# :doc:`/simulation` has forces, files that survive a kill, and many replicas.  :doc:`/metric`
+# explains the determinant, and :doc:`/analytic` has exact numbers for such means.
