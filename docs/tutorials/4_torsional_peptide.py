@@ -71,10 +71,10 @@ print(f"{name} in the minimum: φ = {phi:.0f}°, ψ = {psi:.0f}°")
 # %%
 # The time step
 # -------------
-# Newton's equations conserve the energy, so its variation tells whether a step is too long.  The run
-# starts in the minimum, where half of the kinetic energy becomes potential energy, so it begins at
-# 600 K.  `fixman.simulate` warns of steps that are long for free atoms.  Hydrogens on rigid angles
-# are not free, so the warning is switched off.
+# Newton's equations conserve the energy, so its variation tells whether a step is too long.  If a
+# run starts in the minimum, half of its kinetic energy becomes potential energy.  So these runs
+# begin at 600 K.  `fixman.simulate` warns of steps that are long for free atoms.  Hydrogens on rigid
+# angles are not free, so the warning is switched off.
 
 warnings.filterwarnings("ignore", "dt=.* is long")
 T = kT(300)
@@ -136,8 +136,8 @@ for place in (50, 0, -80):
     print(f"lowest energy at φ = {place}°: {energy[column].min():.1f} kT")
 
 # %%
-# The run has found the extended basin and, below it on the map, the helical one.  It has never visited the
-# basin at φ > 0.  Its map does not show that something is missing.
+# The run has found the extended basin and, below it on the map, the helical one.  It has never
+# visited the basin at φ > 0.  Its map does not show that something is missing.
 #
 # How much has been sampled
 # -------------------------
@@ -163,13 +163,14 @@ with fx.plot.style():
     ax.legend()
 
 # %%
-# If a series is shorter than some fifty correlation times, as here, the estimated error is too small.
-# A share to be published needs runs ten times as long.  The basin at φ > 0 stays out of reach even
-# then, behind 20 kT.
+# If a series is shorter than some fifty correlation times, as here, the estimated error is too
+# small.  A share to be published needs runs ten times as long.  The basin at φ > 0 stays out of
+# reach even then, behind a barrier of 20 kT.
 #
 # Rigid or stiff?
 # ---------------
-# The grid answers this question without a run.  The rigid ensemble multiplies the density by √det H^bb.
+# The grid answers this question without a run.  The rigid ensemble multiplies the density by
+# √det H^bb.
 
 rigid = share * np.exp(0.5 * fx.logdet(chain, x))
 print(f"helical, rigid ensemble: {rigid[helical].sum() / rigid.sum():.3f}")
