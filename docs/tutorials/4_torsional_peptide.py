@@ -73,8 +73,8 @@ print(f"{name} in the minimum: φ = {phi:.0f}°, ψ = {psi:.0f}°")
 # -------------
 # Newton's equations conserve the energy, so its variation tells whether a step is too long.  If a
 # run starts in the minimum, half of its kinetic energy becomes potential energy.  So these runs
-# begin at 600 K.  `fixman.simulate` warns of steps that are long for free atoms.  Hydrogens on rigid
-# angles are not free, so the warning is switched off.
+# begin at 600 K.  `fixman.simulate` warns of steps that are long for free atoms.  Hydrogens on
+# rigid angles are not free, so the warning is switched off.
 
 warnings.filterwarnings("ignore", "dt=.* is long")
 T = kT(300)
