@@ -22,6 +22,8 @@ def connect(address: str, *, timeout: float = 10.0) -> Iterator[Any]:
     `timeout` in seconds, for the scheduler to answer and for a first worker to join it. Raises
     ConnectionError if either does not happen.
     """
+    if not isinstance(address, str):
+        raise TypeError(f"address must be a string, such as tcp://127.0.0.1:8786, got {address!r}")
     kind: Any = distributed.Client  # some versions have types, some have not
     client = kind.__new__(kind)
     try:
