@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -72,6 +73,20 @@ def verdict(groups: Sequence[GroupReport]) -> str:
             "over the circle: constraining to a mean would change much more than the metric"
         )
     return f"{_finding(worst)}{beside}{caveat}"
+
+
+def of_frames(groups: Sequence[GroupReport]) -> str:
+    """Say what reweighting leaves of frames, if these hold several molecules."""
+    molecules = sum(group.half_logdet.shape[1] for group in groups)
+    moved = [g for g in groups if g.conclusive and not g.constant and g.spread >= NEGLIGIBLE]
+    if molecules == 1 or not moved:
+        return ""
+    left = math.prod(float(group.share.value) ** group.half_logdet.shape[1] for group in groups)
+    share = f"{100.0 * left:.2g} %" if left > 0.001 else "next to none"
+    return (
+        f"; each molecule is a sample here: the weight of a frame is the product over its "
+        f"{molecules} molecules, and leaves {share} of the frames"
+    )
 
 
 def _finding(group: GroupReport) -> str:
