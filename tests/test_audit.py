@@ -621,6 +621,8 @@ def test_constraints_show_through_the_rounding_of_files(rng, rounding):
     assert "rigid: the samples" in str(as_is)
     assert "samples taken for rigid, of a run with these constraints\n" in str(as_is)
     assert not as_is.groups[0].contradicted
+    (few,) = audit([group(x[:2])], hard).remarks  # all rows of 8 samples are enough
+    assert "was this run constrained" in few
 
 
 def test_flexible_samples_are_not_those_of_a_constrained_run(rng):

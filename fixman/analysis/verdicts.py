@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 NEGLIGIBLE = 0.1  # kT
 LARGE = 1.0  # kT
+FEWEST_HELD = 5  # samples that tell whether all hard coordinates are held
 MANY = 0.9  # fraction of samples: where fewer differ, that is worth a note
 SHOWN_GROUPS, SHOWN_NOTES = 3, 10  # in the printed report
 SHOWN = 0.001  # smaller spreads are not told from rounding in the printed lines
@@ -40,13 +41,15 @@ def notes(group: GroupReport) -> list[str]:
 
 def _of_scatter(group: GroupReport) -> list[str]:
     scatter = group.scatter
-    if not scatter.held or group.samples < FEWEST_SAMPLES:
+    if not scatter.held or group.samples < FEWEST_HELD:
         return []
     if scatter.held == scatter.rows:
         return [
             f"no hard coordinate varies more than rounding does ({scatter.loosest}): was this run "
             "constrained, without Fixman's potential? then audit it as-is"
         ]
+    if group.samples < FEWEST_SAMPLES:  # a few rows can agree by chance
+        return []
     return [
         f"{scatter.held} of {scatter.rows} hard coordinates vary no more than rounding does: a "
         "constrained run is rigid in these; audit them alone, as-is"
@@ -64,7 +67,7 @@ def verdict(groups: Sequence[GroupReport]) -> str:
     beside = f" ({worst.label}, of {len(groups)} kinds of molecules)" if len(groups) > 1 else ""
     caveat = ""
     if worst.conclusive and not worst.constant and worst.independent < FEWEST_SAMPLES:
-        worth = counted(max(1, int(worst.independent)), "independent sample")
+        worth = counted(max(1, round(worst.independent)), "independent sample")
         caveat = f"; but all are worth {worth}: a longer run may have another spread"
     turning = sum(group.scatter.turning for group in groups if group.ensemble == "stiff")
     if turning:
