@@ -146,31 +146,39 @@ def rows_of(name: str, beads: int, found: dict[str, Any]) -> list[dict[str, Any]
     return rows
 
 
-def columns(rows: list[dict[str, Any]], name: str, beads: int, quantity: str) -> np.ndarray:
-    chosen = [r for r in rows if (r["model"], r["beads"], r["quantity"]) == (name, beads, quantity)]
-    return np.array([[float(r[key]) for key in ("at", "value", "error")] for r in chosen]).T
+def pooled(rows: list[dict[str, Any]], name: str, quantity: str) -> np.ndarray:
+    """Return places, and means and errors over all lengths of chains that have the place."""
+    found: dict[float, list[tuple[float, float]]] = {}
+    for r in rows:
+        if (r["model"], r["quantity"]) == (name, quantity):
+            mean = float(r["value"]), float(r["error"])
+            found.setdefault(float(r["at"]), []).append(mean)
+    answer = []
+    for at, means in sorted(found.items()):
+        value, error = np.transpose(means)
+        weight = 1.0 / error**2 if error.all() else np.ones(error.size)
+        weight = weight / weight.sum()
+        answer.append((at, weight @ value, np.sqrt(weight**2 @ error**2)))
+    return np.transpose(answer)
 
 
 def draw(out: Output, rows: list[dict[str, Any]]) -> None:
     with plot.style():
-        finding = "Rigid bonds bend chains of a melt more; the stiff ensemble and springs agree"
+        finding = "Rigid bonds make straight bends of a melt rarer; Fixman's force restores them"
         fig, (left, right) = panels(finding, 1, 2)
-        sizes = sorted({r["beads"] for r in rows})
         for number, name in enumerate(MODELS):
-            marker, color = plot.MARKERS[number], plot.PALETTE[number]
-            c, p, error = columns(rows, name, sizes[0], "density of cos theta")
-            left.errorbar(c, p, error, fmt=marker, markersize=2.5, color=color, label=name)
-            for size in sizes:
-                s, square, error = columns(rows, name, size, "R2(s)/(s b2)")
-                few = np.unique(np.geomspace(1, s.size, 16).astype(int)) - 1
-                right.errorbar(
-                    s[few], square[few], error[few], marker=marker, markersize=2.5, color=color,
-                    linewidth=0.6, label=name if size == sizes[0] else None,
-                )  # fmt: skip
+            look = {"fmt": plot.MARKERS[number], "color": plot.PALETTE[number], "markersize": 2.5}
+            c, p, error = pooled(rows, name, "density of cos theta")
+            left.errorbar(c, p, error, label=name, **look)
+            s, square, error = pooled(rows, name, "R2(s)/(s b2)")
+            few = np.unique(np.geomspace(1, s.size, 24).astype(int)) - 1
+            few = few[error[few] < 0.04 * square[few]]
+            right.errorbar(s[few], square[few], error[few], linewidth=0.6, label=name, **look)
+        left.set_xlim(-0.6, 1.02)
+        left.set_ylim(0.5, 1.05)
         left.set_xlabel("cos θ of a bend")
         left.set_ylabel("density")
-        left.legend(loc="upper left")
-        right.set_xscale("log")
+        left.legend(loc="upper right")
         right.set_xlabel("s  (bonds)")
         right.set_ylabel("⟨R²(s)⟩ / s b²")
         right.legend(loc="upper left")
