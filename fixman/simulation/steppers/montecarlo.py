@@ -19,6 +19,7 @@ from fixman.potentials.energies import bind, invariant
 from fixman.potentials.systems import BoundSystem
 from fixman.simulation.steppers import together
 from fixman.simulation.steppers.moves import moves
+from fixman.simulation.steppers.moving import pool_of
 from fixman.simulation.steppers.stepper import Described, Prepared, State, require_near
 
 __all__ = ["MonteCarlo"]
@@ -233,7 +234,7 @@ class ManyChains(Prepared):
         """Do sweeps on all replicas, over threads; false if one has no weight to begin with."""
         if self.bound.pair is None:
             return self._run_apart(x, random, tally, sweeps, workers)
-        with together.pool_of(workers) as pool:
+        with pool_of(workers) as pool:
             tasks = range(len(x))
 
             def task(r: int) -> bool:

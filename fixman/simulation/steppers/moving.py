@@ -174,7 +174,7 @@ class Group:
         )
         given: list[Any] = [a.reshape(-1) for a in (self.x, self.v, self.random, goals)]
         kept = np.zeros(3 * self.x.size) if moving.several else None
-        self.states = stepping.Replicas(*given, *goals.shape[1:], kept)
+        self.states = stepping.Replicas._make([*given, goals.shape[1], kept])
 
     def move(
         self, motion: stepping.Motion, places: tuple[int, int], pool: ThreadPoolExecutor | None
