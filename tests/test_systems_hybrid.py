@@ -124,17 +124,28 @@ def test_all_chains_go_on_or_none(small):
 
 
 @pytest.mark.thorough
-def test_refusals_are_of_second_order(small):
-    """An energy is off by O(dt²), and the share of refusals is proportional to this."""
+def test_refusals_are_those_of_errors_of_the_energy_and_of_second_order(small):
+    """⟨1 − min(1, e^(−ΔE/kT))⟩ of trajectories of `Newton`, which is proportional to dt²."""
     system, x = small
-    refused, x = [], np.tile(x, (16, 1, 1))
-    for dt in (0.02, 0.04, 0.01):  # first for a start
-        stepper = fx.HybridMonteCarlo(dt, leaps=round(0.12 / dt), potential=WCA())
-        run = fx.simulate(system, x, stepper, 150, rng=1)
-        refused.append(1.0 - run.acceptance.mean())
-        x = run.x[-1]
-    order = np.log(refused[1] / refused[2]) / np.log(4.0)
-    assert 1.5 < order < 2.5
+    potential = LennardJones(epsilon=0.1, cutoff=2.3, shift="force")
+    stepper = fx.HybridMonteCarlo(0.05, leaps=6, potential=potential)
+    run = fx.simulate(system, np.tile(x, (16, 1, 1)), stepper, 100, every=10, rng=1)
+    starts = run.x[4:].reshape(-1, *x.shape)
+
+    def expected(dt):
+        stepper, steps = fx.Newton(dt, kT=1.0, potential=potential, drifting=True), round(0.12 / dt)
+        run = fx.simulate(system, starts, stepper, steps, every=steps, rng=2)
+        energy = bind(system, potential).energy(run.x)
+        energy += 0.5 * np.sum(system.masses[:, None] * run.v**2, axis=(2, 3))
+        return 1.0 - np.exp(-np.maximum(energy[1] - energy[0], 0.0))
+
+    assert 3.0 < expected(0.015).mean() / expected(0.0075).mean() < 5.0
+    refusals, steps = expected(0.06), 5
+    stepper = fx.HybridMonteCarlo(0.06, leaps=2, potential=potential)
+    found = 1.0 - fx.simulate(system, starts, stepper, steps, every=1, rng=3).acceptance
+    error = np.hypot(found.std(ddof=1), refusals.std(ddof=1)) / np.sqrt(len(starts))
+    assert 0.0 < error < 0.2 * refusals.mean()
+    assert abs(found.mean() - refusals.mean()) < 4.0 * error
 
 
 def words_of(words):
