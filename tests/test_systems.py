@@ -269,12 +269,6 @@ def test_refusals(small):
         fx.System(fx.Chain.linear(3, base="fixed"), box=3.0)
     with pytest.raises(ValueError, match="two cutoffs"):
         bind(fx.System(chain, box=4.0), LennardJones())
-    with pytest.raises(TypeError, match="HybridMonteCarlo"):
-        fx.simulate(system, x, fx.HybridMonteCarlo(0.1), 1)
-    with pytest.raises(TypeError, match="MonteCarlo"):
-        fx.simulate(system, x, fx.MonteCarlo(), 1)
-    with pytest.raises(ValueError, match="schemes"):
-        fx.simulate(system, x, fx.Brownian(0.01, scheme="midpoint"), 1)
     with pytest.raises(ValueError, match="open space"):
         fx.random_walks(fx.System(chain, 2))
     crowded = fx.System(fx.Chain.linear(4, dim=2), 30, box=5.0)

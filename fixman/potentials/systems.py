@@ -85,15 +85,23 @@ class BoundSystem:
     def __reduce__(self) -> tuple[Any, ...]:
         return BoundSystem, (self.system, self.potential)
 
-    def between(self, x: Array, pool: Executor | None = None) -> Array:
-        """Return the pair forces (replicas, n, dim), and those of potentials of one's own."""
-        found, none = np.zeros_like(x), np.empty((0, 2))
+    def between(
+        self, x: Array, pool: Executor | None = None, energies: Array | None = None
+    ) -> Array:
+        """Return the pair forces (replicas, n, dim), and those of potentials of one's own.
+
+        ``energies`` (replicas,), if given, is set to the energies of both; inf in a wall.
+        """
+        found, rows = np.zeros_like(x), np.zeros((0 if energies is None else self.system.n, 2))
         with self._lock:
             for r, one in enumerate(x):
                 if self.pair:
-                    self.pairs(r).set(one, found[r], none, pool)
+                    self.pairs(r).set(one, found[r], rows, pool)
                 for term in self.own:
                     found[r] += _own_force(term, one)
+                if energies is not None:
+                    own = [binding.own_energy(term.energy, one, True) for term in self.own]
+                    energies[r] = rows[:, 0].sum() + sum(own)
         return found
 
     def pairs(self, replica: int = 0) -> PairForces:
