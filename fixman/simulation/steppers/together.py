@@ -223,7 +223,7 @@ class Together(Prepared):
         number += sum(count for _, count in self.system.kinds[:kind])
         bead = int(np.argmax(self.system.molecules() == number))
         beads = slice(bead, bead + chain.n)
-        pull = np.linalg.norm(self.bound.between(state.x)[replica, beads], axis=-1)
+        pull = np.linalg.norm(self.bound.force(state.x)[replica, beads], axis=-1)
         worst = int(np.argmax(np.where(np.isfinite(pull), pull, np.inf)))
         raise ConstraintSolveError(
             f"step {step} of chain {number} in replica {replica} has no solution",
