@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import warnings
@@ -818,6 +819,11 @@ def test_schedulers_that_are_not_there(peer, tmp_path):
         ConnectionError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:1:"
     ):
         connect("tcp://127.0.0.1:1", timeout=0.5).__enter__()
+    with pytest.raises(TypeError, match="address must be a string"):
+        connect(8786).__enter__()
+    # A client that failed and is still open can block the start of the next one.
+    clients = [one for one in gc.get_objects() if type(one).__name__ == "Client"]
+    assert {one.status for one in clients} <= {"closed"}
     with dask_cluster(tmp_path, 0) as address:
         words = f"scheduler at {address} has no workers: .*`dask worker {address}`"
         with pytest.raises(ConnectionError, match=words):
