@@ -77,7 +77,10 @@ def solution(mm, words, edge=EDGE):
         for i, j in itertools.combinations(members, 2):
             pairs.addException(i, j, 0.0, 0.1, 0.0)
     pairs.setNonbondedMethod(mm.NonbondedForce.PME)
-    pairs.setCutoffDistance(0.7)
+    pairs.setCutoffDistance(0.8)
+    pairs.setUseSwitchingFunction(True)
+    pairs.setSwitchingDistance(0.6)
+    pairs.setEwaldErrorTolerance(1e-5)
     for force in (springs, angles, turns, pairs):
         system.addForce(force)
     system.setDefaultPeriodicBoxVectors(*np.diag([edge] * 3).tolist())
@@ -118,7 +121,8 @@ def test_forces_are_those_of_openmm(mm, room):
     system, forces = room.system(given), room.Forces(given, "Reference")
     bound = fx.potentials.bind(system, forces)
     assert bound.energy(x[moving]) == pytest.approx(state.getPotentialEnergy()._value, rel=1e-12)
-    assert np.array_equal(bound.force(x[moving]), state.getForces(asNumpy=True)._value[moving])
+    pull = state.getForces(asNumpy=True)._value[moving]
+    np.testing.assert_allclose(bound.force(x[moving]), pull, atol=1e-9)  # but for rounded sites
     # images of whole molecules
     away = x[moving] + EDGE * np.array([3, 0, -2])[system.molecules() % 3][:, None]
     np.testing.assert_allclose(bound.force(away), bound.force(x[moving]), atol=1e-6)
@@ -135,9 +139,9 @@ def test_newton_conserves_energy_in_solvent(mm, room):
     warm = fx.Langevin(0.002, kT=room.kT(200), friction=20.0, potential=forces)
     start = fx.simulate(system, x, warm, 200, every=200, rng=2)
     errors = []
-    for dt in (0.002, 0.001):
+    for dt in (0.004, 0.002):
         run = fx.simulate(
-            system, start.x[-1], fx.Newton(dt, potential=forces), round(0.2 / dt), every=5,
+            system, start.x[-1], fx.Newton(dt, potential=forces), round(0.2 / dt), every=2,
             v0=start.v[-1],
         )  # fmt: skip
         kinetic = 0.5 * np.einsum("k,fka,fka->f", system.masses, run.v[:, 0], run.v[:, 0])
@@ -243,3 +247,79 @@ def temperatures(system, forces, run, dt):
             found.append(twice / (many * (3 * chain.n - chain.hard.size)))
     peptide, *water = found
     return np.stack([*water, peptide], axis=1)
+
+
+@pytest.fixture(scope="module")
+def wet(mm, room):
+    """Alanine dipeptide in 230 waters, its System, forces and a state near 300 K."""
+    given, x = wet_dipeptide(mm, 2.0, 0.8)
+    system, forces = room.system(given), room.Forces(given, "CPU")
+    stepper = fx.Langevin(0.004, kT=room.kT(300), friction=20.0, potential=forces)
+    run = fx.simulate(system, x, stepper, 500, every=500, rng=1)
+    return system, forces, run.x[-1], run.v[-1]
+
+
+@pytest.mark.thorough
+@quick
+def test_newton_conserves_energy_in_water(wet):
+    """At 4 and 8 fs, rigid waters and a peptide that turns, with particle-mesh Ewald."""
+    system, forces, x, v = wet
+    errors = []
+    for dt in (0.004, 0.008):
+        run = fx.simulate(
+            system, x, fx.Newton(dt, potential=forces), round(0.6 / dt), every=3, v0=v
+        )
+        moving = kinetic(system, run.v[:, 0])
+        errors.append(np.std(forces.energy(run.x[:, 0]) + moving))
+        assert errors[-1] < 0.5 * np.std(moving)
+    assert errors[0] < 0.5 * errors[1]
+
+
+@pytest.mark.thorough
+@quick
+@pytest.mark.parametrize("dt", [0.004, 0.008])
+def test_temperatures_in_water(room, wet, dt):
+    """Translation and rotation of waters and the peptide have kT, within four standard errors."""
+    system, forces, x, v = wet
+    kT = room.kT(300)
+    stepper = fx.Langevin(dt, kT=kT, friction=20.0, potential=forces)
+    run = fx.simulate(system, x, stepper, round(2.4 / dt), every=5, v0=v, rng=2)
+    found = temperatures(system, forces, run[len(run) // 6 :], dt)
+    for series in found.T:
+        mean, error = fx.observables.mean_with_error(series)
+        assert abs(mean - kT) < 4.0 * error
+    assert np.std(found, axis=0).max() < kT  # so that the errors say something
+
+
+@pytest.mark.thorough
+def test_torsions_in_water_are_those_of_openmm(mm, room):
+    """φ and ψ near β, with bonds of hydrogens held, within four standard errors of OpenMM's."""
+    beads = np.array([(4, 6, 8, 14), (6, 8, 14, 16)])
+    given, x = wet_dipeptide(mm, 2.0, 0.8, constraints=mm.app.HBonds)
+    bias = mm.CustomTorsionForce("100*(1-cos(theta-about))")
+    bias.addPerTorsionParameter("about")
+    for four, about in zip(beads.tolist(), (-1.6, 2.4), strict=True):
+        bias.addTorsion(*four, [about])
+    given.addForce(bias)
+    integrator = mm.LangevinMiddleIntegrator(300, 10, 0.002)
+    integrator.setConstraintTolerance(1e-8)
+    platform, one = mm.Platform.getPlatformByName("CPU"), {"Threads": "1"}
+    context = mm.Context(given, integrator, platform, one)
+    context.setPositions(x)
+    context.setVelocitiesToTemperature(300, 1)
+    frames = []
+    for _ in range(400):
+        integrator.step(10)
+        frames.append(context.getState(positions=True).getPositions(asNumpy=True)._value[:22])
+    system, forces = room.system(given, "h-bonds"), room.Forces(given, "CPU")
+    stepper = fx.Langevin(0.002, kT=room.kT(300), friction=10.0, potential=forces)
+    start = context.getState(positions=True).getPositions(asNumpy=True)._value
+    run = fx.simulate(system, start, stepper, 3500, every=10, rng=3)
+    peptide, _ = system.kinds[0]
+    ours = fx.observables.torsions(peptide, run.x[50:, 0, :22], beads=beads)
+    theirs = fx.observables.torsions(peptide, np.array(frames[100:]), beads=beads)
+    for one, other in zip(ours.T, theirs.T, strict=True):
+        for of in (np.cos, np.sin):
+            (mean, error), (same, also) = map(fx.observables.mean_with_error, (of(one), of(other)))
+            assert abs(mean - same) < 4.0 * np.hypot(error, also)
+            assert np.hypot(error, also) < 0.05

@@ -28,7 +28,8 @@ def read_positions(path: Path) -> Read:
     if form not in READERS:
         raise ValueError(f"{path} has positions in an unknown form: {', '.join(READERS)} are known")
     words, reader = READERS[form]
-    return _tried(partial(reader, path), f"{path} cannot be read as {words}")
+    found: Read = _tried(partial(reader, path), f"{path} cannot be read as {words}")
+    return found
 
 
 def of_pdb(source: Any, kind: Any = app.PDBFile) -> Read:
@@ -38,9 +39,16 @@ def of_pdb(source: Any, kind: Any = app.PDBFile) -> Read:
 
 
 def brings_topology(forcefield: tuple[str, ...]) -> bool:
-    """Whether the first file of a force field is a topology of Amber, GROMACS or CHARMM."""
-    known = AMBER + GROMACS + CHARMM
-    return any(Path(name).suffix.lower() in known for name in forcefield[:1])
+    """Whether the first file of a force field is a topology; ValueError for unknown endings."""
+    endings = [Path(name).suffix.lower() for name in forcefield]
+    if set(endings[:1]) & {*AMBER, *GROMACS, *CHARMM}:
+        return True
+    for name, ending in zip(forcefield, endings, strict=True):
+        if ending != ".xml":
+            known = ", ".join(AMBER + GROMACS)
+            shown = f"force field {', '.join(forcefield)}: {name}"
+            raise ValueError(f"{shown} is neither .xml, nor one {known}, nor .psf and .prm")
+    return False
 
 
 def force_field(forcefield: tuple[str, ...], read: Read) -> tuple[Any, Callable[..., Any]]:
@@ -71,17 +79,19 @@ def force_field(forcefield: tuple[str, ...], read: Read) -> tuple[Any, Callable[
         options["implicitSolvent"] = getattr(app, more[0])
     reader = app.AmberPrmtopFile if amber else app.GromacsTopFile
     made = _tried(partial(reader, first, periodicBoxVectors=read.box), shown)
+    bonded = {atom for bond in made.topology.bonds() for atom in bond}
+    for residue in made.topology.residues():  # SETTLE of GROMACS has no bonds
+        if residue.name == "HOH" and bonded.isdisjoint(residue.atoms()):
+            oxygen, *others = residue.atoms()
+            for atom in others:
+                if atom.element is app.element.hydrogen:
+                    made.topology.addBond(oxygen, atom)
     return made.topology, partial(made.createSystem, **options)
 
 
 def xml_field(forcefield: tuple[str, ...]) -> Any:
     """Return the ForceField of XML files."""
-    shown = f"force field {', '.join(forcefield)}"
-    for name in forcefield:
-        if Path(name).suffix.lower() != ".xml":
-            known = ", ".join(AMBER + GROMACS)
-            raise ValueError(f"{shown}: {name} is not .xml, nor one {known}, nor .psf and .prm")
-    return _tried(partial(app.ForceField, *forcefield), shown)
+    return _tried(partial(app.ForceField, *forcefield), f"force field {', '.join(forcefield)}")
 
 
 def _tried(read: Callable[[], Any], shown: str) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 import openmm
 from numpy.typing import ArrayLike
 from openmm import app, unit
+from scipy.sparse.csgraph import connected_components
 
 from fixman._common import arrays
 from fixman._common.arrays import Array
@@ -172,7 +173,7 @@ def _chains(
             more["drop_redundant"] = x[first]
             more["straight"] = x[first] if straight is None else more["straight"]
         try:
-            made = _rigid(held, first) or one.chain(hard, **more)  # type: ignore[arg-type]
+            made = _rigid(held, first) or one.chain(hard, **more)
         except FrameError as error:
             raise with_names(error, first, held.name) from None
         found.append((one.atoms, made))
@@ -299,6 +300,9 @@ def _read(source: Any, beside: Any) -> tuple[Held, Indices, Mask | None]:
         held, pairs = held._replace(names=_of_topology(beside).names), bonds_of(beside)
         hydrogens = np.array([e is not None and e.symbol in HYDROGENS for e in elements])
     pairs = pairs[~sites[pairs].any(axis=1)]
+    # Topologies of GROMACS have no bonds of water, which its constraints join.
+    label = connected_components(topology.graph(sites.size, pairs), directed=False)[1]
+    pairs = np.concatenate([pairs, held.pairs[np.diff(label[held.pairs], axis=1)[:, 0] != 0]])
     if not len(pairs):
         raise ValueError("there are no bonds, neither springs nor constraints: give topology=…")
     return held, pairs, hydrogens

@@ -161,8 +161,10 @@ class Molecule(Forces):
         if files.brings_topology(forcefield):
             topology = files.force_field(forcefield, read)[0]
             given = {"chain": chain, "add_hydrogens": add_hydrogens, "drop_solvent": drop_solvent}
-            for name in (name for name, value in given.items() if value):
-                raise ValueError(f"{name} is for XML files: {forcefield[0]} has a set of atoms")
+            for name, value in given.items():
+                if value:
+                    said = f"{name}={value!r} is for XML files"
+                    raise ValueError(f"{said}: {forcefield[0]} has its own set of atoms")
             _require_positions(_in_nm(positions), _names(topology))
         elif topology is None:
             raise ValueError(f"{path} has no bonds: the force field must be .prmtop, .top or .psf")
@@ -377,7 +379,7 @@ def _implicit(made: Any) -> bool:
 
 
 def _mass(made: Any) -> float:
-    return sum(made.getParticleMass(k)._value for k in range(made.getNumParticles()))
+    return float(sum(made.getParticleMass(k)._value for k in range(made.getNumParticles())))
 
 
 def _is_solvent(residue: Any) -> bool:
@@ -430,7 +432,7 @@ def _require_positions(x: Array, names: Sequence[str]) -> None:
 def _pieces(given: Any) -> tuple[int, Any]:
     """How many molecules a Topology has, and the number of that of each atom."""
     atoms = topology.graph(given.getNumAtoms(), bonds_of(given))
-    return connected_components(atoms, directed=False)  # type: ignore[no-any-return]
+    return connected_components(atoms, directed=False)
 
 
 def _edges(box: Any) -> Array | None:
