@@ -173,7 +173,8 @@ def gromacs(folder, edge=2.0):
 USUAL = ("--temperature", "200", "--platform", "Reference", "--seed", "3", "--dt", "0.002")
 
 
-def test_gromacs_in_a_box_runs_and_resumes(run, torsional, tmp_path, capsys):
+@pytest.mark.filterwarnings("ignore:::MDAnalysis")
+def test_gromacs_in_a_box_runs_and_resumes(run, torsional, tmp_path, peer):
     gromacs(tmp_path)
     given = ("box.gro", "--forcefield", "topol.top", "--cutoff", "0.8", *USUAL, "--every", "10")
     code, out, err = run(*given, "--minimize", "--steps", "20", "--out", "one")
@@ -195,6 +196,11 @@ def test_gromacs_in_a_box_runs_and_resumes(run, torsional, tmp_path, capsys):
     moving = 0.5 * np.sum(one.system.masses[:, None] * one.v[:, 0] ** 2, axis=(1, 2))
     assert one.observables["kinetic_energy"][:, 0] == pytest.approx(moving)
     assert np.ptp(molecule.x0[:4], axis=0).max() < 0.3  # made whole
+    peer("MDAnalysis")
+    universe = one.universe()
+    assert universe.atoms.names.tolist()[:6] == ["C1", "C2", "C3", "C4", "O", "H1"]
+    assert len(universe.atoms.fragments) == 5
+    np.testing.assert_allclose(universe.dimensions, [20.0, 20.0, 20.0, 90.0, 90.0, 90.0])
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # OpenMM leaves files open

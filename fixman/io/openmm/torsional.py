@@ -117,11 +117,11 @@ class Molecule(Forces):
                     return made
             return make(nonbondedMethod=app.NoCutoff, **options)
         except ValueError as error:
+            hint = ""
             if "template" in str(error) and any(map(_is_solvent, self.topology.residues())):
-                hint = "drop_solvent=True leaves water and ions out, a file such as "
+                hint = "; drop_solvent=True leaves water and ions out, a file such as "
                 hint += "amber14/tip3p.xml beside amber14-all.xml has forces of water"
-                raise ValueError(f"{error}; {hint}") from None
-            raise
+            raise ValueError(printable(str(error)) + hint) from None
 
     @classmethod
     def prepare(
