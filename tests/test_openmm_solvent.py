@@ -130,6 +130,7 @@ def test_forces_are_those_of_openmm(mm, room):
         forces.energy(x[:5])
 
 
+@pytest.mark.thorough
 @quick
 def test_newton_conserves_energy_in_solvent(mm, room):
     """To second order in dt, rigid waters, an ion, virtual sites and a molecule that turns."""
