@@ -68,8 +68,9 @@ with fx.plot.style():
 # %%
 # Does it matter to you?
 # ----------------------
-# The answer depends on the number that you want.  In both ensembles this chain is as large as a
-# random walk.  The mean squared radius of gyration is (n² − 1)/(6 n) = 3.325:
+# The answer depends on the number that you want.  Without a bending potential this chain is as
+# large as a random walk in both ensembles.  The mean squared radius of gyration is
+# (n² − 1)/(6 n) = 3.325:
 
 for ensemble in ("rigid", "stiff"):
     sample = fx.sample(chain, 100_000, ensemble=ensemble, rng=2)

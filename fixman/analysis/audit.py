@@ -236,8 +236,8 @@ class AuditReport:
 
     @property
     def verdict(self) -> str:
-        """The verdict of the group that the constraints change most."""
-        return verdicts.verdict(self.groups)
+        """The verdict of the group that the constraints change most, and of whole frames."""
+        return verdicts.verdict(self.groups) + verdicts.of_frames(self.groups)
 
     def as_dict(self) -> dict[str, Any]:
         """Everything but the samples themselves, ready for JSON."""
