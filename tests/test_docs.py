@@ -40,6 +40,7 @@ NEEDS = {
     "fixman.io.hdf5": "h5py",
     "fixman.io.mdanalysis": "MDAnalysis",
     "fixman.io.openmm": "openmm",
+    "fixman.io.openmm.files": "openmm",
     "fixman.io.openmm.forces": "openmm",
     "fixman.io.openmm.systems": "openmm",
     "fixman.io.openmm.thermostats": "openmm",
