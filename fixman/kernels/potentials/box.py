@@ -1,10 +1,10 @@
 """Pair forces of many chains, in open space or in a periodic box of edges L.
 
-Positions are not wrapped: a separation is d − L round(d / L).  Beads are sorted into cells at least
-as wide as cutoff and skin, and numbered in this order: a place is the number of a bead there.  The
-neighbours of each bead, before and behind it, stand in one row of a table, in ascending order of
-beads, and serve until a bead has moved half the skin.  A force is the sum over one row: it has
-the same bits whenever the table was made, and whoever computes it.
+Positions are wrapped, x − L floor(x / L), and a separation is d − L round(d / L).  Beads are sorted
+into cells at least as wide as cutoff and skin, and numbered in this order: a place is the number of
+a bead there.  The neighbours of each bead, before and behind it, stand in one row of a table, in
+ascending order of beads, and serve until a bead has moved half the skin.  A force is the sum over
+one row: it has the same bits whenever the table was made, and whoever computes it.
 
 With d = x_i − x_j, r = |d|, σ = (σ_i + σ_j)/2, ε = √(ε_i ε_j), s = r/σ and s_c at the cutoff,
 
@@ -21,6 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fixman.kernels import jit
+
+BLOCK = 32  # beads whose pairs are evaluated together
 
 
 class Grid(NamedTuple):
@@ -58,6 +60,7 @@ class Beads(NamedTuple):
 
     radii, depths (N,), or (1,) where all are alike : σ/2 and √ε
     cut_squared, shift, slope, core : s_c² and the numbers of U
+    limit : the square of the longest cutoff
     reach : how far the table sees, cutoff and skin
     excluded_first (N + 1,), excluded : pairs that do not act, the j of each i
     """
@@ -68,6 +71,7 @@ class Beads(NamedTuple):
     shift: float
     slope: float
     core: float
+    limit: float
     reach: float
     excluded_first: np.ndarray[Any, np.dtype[np.int32]]
     excluded: np.ndarray[Any, np.dtype[np.int32]]
@@ -86,15 +90,21 @@ def _cell(x, a, grid):
 
 
 @jit
+def _cell_of(x, i, grid):
+    """Return the number of the cell of a bead."""
+    cell = 0
+    for a in range(x.shape[1]):
+        cell = cell * grid.counts[a] + _cell(x[i, a], a, grid)
+    return cell
+
+
+@jit
 def sort_beads(x, grid, table):
     """Number the beads by cell, in ascending order inside of one."""
-    n, dim = x.shape
-    starts = table.starts
+    starts, n = table.starts, len(x)
     starts[:] = 0
     for i in range(n):
-        cell = 0
-        for a in range(dim):
-            cell = cell * grid.counts[a] + _cell(x[i, a], a, grid)
+        cell = _cell_of(x, i, grid)
         table.sizes[i] = cell  # for now, the cell of bead i
         starts[cell + 1] += 1
     for c in range(1, starts.size):
@@ -109,82 +119,173 @@ def sort_beads(x, grid, table):
 
 
 @jit
-def put_in_order(x, table, first, last):
-    """Copy positions to their places."""
+def put_in_order(x, grid, table, first, last):
+    """Copy positions to their places, wrapped into the box."""
     for place in range(first, last):
         i = table.beads[place]
         for a in range(x.shape[1]):
-            table.x[place, a] = x[i, a]
+            table.x[place, a] = x[i, a] - grid.edges[a] * np.floor(x[i, a] * grid.inverse[a])
+
+
+@jit
+def _stretches(x, i, grid, found):
+    """Set the cells around that of bead i, as stretches (start, end) along the last axis.
+
+    Return how many stretches there are.
+    """
+    dim = x.shape[1]
+    low, high = np.zeros(3, np.int64), np.zeros(3, np.int64)
+    for a in range(dim):
+        here, count = _cell(x[i, a], a, grid), grid.counts[a]
+        if grid.edges[a] > 0.0:
+            # No cell twice: of two along an axis the other is one neighbour, not two.
+            low[a], high[a] = here - (count > 2), here + (count > 1)
+        else:
+            low[a], high[a] = max(here - 1, 0), min(here + 1, count - 1)
+    n0, n1, n = grid.counts[0], grid.counts[1], grid.counts[dim - 1]
+    many = 0
+    for c0 in range(low[0], high[0] + 1):
+        for c1 in range(low[1], high[1] + 1) if dim == 3 else range(1):
+            line = n * (c0 % n0 * n1 + c1 % n1 if dim == 3 else c0 % n0)
+            start, end = low[dim - 1], high[dim - 1] + 1
+            found[many, 0], found[many, 1] = line + max(start, 0), line + min(end, n)
+            many += 1
+            if start < 0 or end > n:  # cells that continue at the other end of the box
+                found[many, 0] = line + start + n if start < 0 else line
+                found[many, 1] = line + n if start < 0 else line + end - n
+                many += 1
+    return many
+
+
+@jit
+def _apart(table, grid, origin, place, a):
+    """Return the separation of two places along an axis, of nearest images, in single precision."""
+    d = table.x[place, a] - table.x[origin, a]
+    return np.float32(d - grid.edges[a] * np.rint(d * grid.inverse[a]))
+
+
+@jit
+def _sort(row, size):
+    """Sort the numbers at the front of a row, of which there are few."""
+    for k in range(1, size):
+        one, at = row[k], k
+        while at > 0 and row[at - 1] > one:
+            row[at] = row[at - 1]
+            at -= 1
+        row[at] = one
 
 
 @jit
 def find_neighbours(x, grid, table, beads, first, last):
     """Fill the rows of places ``first`` to ``last``; return the longest row that is needed.
 
-    Cells that follow each other along the last axis are one stretch of places.
+    Beads of a cell have the same candidates, kept as separations from the first bead in single
+    precision.  So rows have pairs that are a little further apart than the reach.
     """
-    dim = x.shape[1]
-    reach = beads.reach * beads.reach
-    room = table.rows.shape[1]
-    n0, n1 = grid.counts[0], grid.counts[1]
+    room, dim = table.rows.shape[1], x.shape[1]
+    e0, e1, e2 = grid.edges.astype(np.float32)
+    v0, v1, v2 = grid.inverse.astype(np.float32)
+    wide = max(beads.reach, grid.edges.max(), 1.0 / grid.scale[:dim].min())
+    limit = np.float32((beads.reach + 1e-6 * wide) ** 2)
+    size = min(len(x), 27 * (table.starts[1:] - table.starts[:-1]).max())
+    near, squares = np.empty((3, size), np.float32), np.empty(size, np.float32)
+    codes, row, hits = np.empty((3, size), np.int64)  # a code is a bead and its place
+    stretches = np.empty((18, 2), np.int64)
+    most, count, origin, until = 0, 0, first, first
+    for place in range(first, last):
+        i = table.beads[place]
+        if place == until:  # the next cell
+            count, origin, until = 0, place, table.starts[_cell_of(x, i, grid) + 1]
+            for s in range(_stretches(x, i, grid, stretches)):
+                for other in range(table.starts[stretches[s, 0]], table.starts[stretches[s, 1]]):
+                    codes[count] = (np.int64(table.beads[other]) << 32) | other
+                    for a in range(3):
+                        near[a, count] = _apart(table, grid, origin, other, a)
+                    count += 1
+        x0, x1 = _apart(table, grid, origin, place, 0), _apart(table, grid, origin, place, 1)
+        x2 = _apart(table, grid, origin, place, 2)
+        for k in range(count):
+            d0, d1, d2 = near[0, k] - x0, near[1, k] - x1, near[2, k] - x2
+            d0 -= e0 * np.rint(d0 * v0)
+            d1 -= e1 * np.rint(d1 * v1)
+            d2 -= e2 * np.rint(d2 * v2)
+            squares[k] = d0 * d0 + d1 * d1 + d2 * d2
+        found = 0
+        for k in range(count):
+            hits[found] = codes[k]
+            found += squares[k] < limit
+        size = 0
+        for code in hits[:found]:
+            acts = code & 0xFFFFFFFF != place
+            for k in range(beads.excluded_first[i], beads.excluded_first[i + 1]):
+                acts &= beads.excluded[k] != code >> 32
+            row[size] = code
+            size += acts
+        _sort(row, size)
+        most = max(most, size)
+        table.sizes[place] = min(size, room)
+        for k in range(table.sizes[place]):
+            table.rows[place, k] = row[k] & 0xFFFFFFFF
+    return most
+
+
+@jit
+def _meet(grid, table, beads, places, pairs, ends):
+    """Gather the pairs within the longest cutoff of places (begin, end); return how many.
+
+    A bead that is further than the cutoff from the faces of the box meets none behind them.
+    """
+    p0, p1, p2, squares, sigmas, epsilons, others = pairs
     e0, e1, e2 = grid.edges
     v0, v1, v2 = grid.inverse
-    low, high = np.zeros(3, np.int64), np.zeros(3, np.int64)
-    squares = np.empty(64)
-    row = np.empty(room, np.int64)
-    most = 0
-    for place in range(first, last):
-        i, found = table.beads[place], 0
+    limit, cut = beads.limit, np.sqrt(beads.limit)
+    count = 0
+    for place in range(places[0], places[1]):
         x0, x1, x2 = table.x[place]
-        for a in range(dim):
-            here, count = _cell(x[i, a], a, grid), grid.counts[a]
-            if grid.edges[a] > 0.0:
-                # No cell twice: of two along an axis the other is one neighbour, not two.
-                low[a], high[a] = here - (count > 2), here + (count > 1)
-            else:
-                low[a], high[a] = max(here - 1, 0), min(here + 1, count - 1)
-        last_axis = dim - 1
-        n = grid.counts[last_axis]
-        for c0 in range(low[0], high[0] + 1):
-            for c1 in range(low[1], high[1] + 1) if dim == 3 else range(1):
-                line = c0 % n0 * n1 + c1 % n1 if dim == 3 else c0 % n0
-                # What lies in the box, then what continues behind its other end.
-                for part in range(2):
-                    start, end = low[last_axis], high[last_axis] + 1
-                    if part == 0:
-                        start, end = max(start, 0), min(end, n)
-                    elif start < 0:
-                        start, end = start + n, n
-                    elif end > n:
-                        start, end = 0, end - n
-                    else:
-                        break
-                    begin, until = table.starts[line * n + start], table.starts[line * n + end]
-                    if until - begin > squares.size:
-                        squares = np.empty(2 * (until - begin))
-                    for other in range(begin, until):
-                        d0, d1 = x0 - table.x[other, 0], x1 - table.x[other, 1]
-                        d2 = x2 - table.x[other, 2]
-                        d0 -= e0 * np.rint(d0 * v0)
-                        d1 -= e1 * np.rint(d1 * v1)
-                        d2 -= e2 * np.rint(d2 * v2)
-                        squares[other - begin] = d0 * d0 + d1 * d1 + d2 * d2
-                    for other in range(begin, until):
-                        if squares[other - begin] < reach and other != place:
-                            j, acts = table.beads[other], True
-                            for k in range(beads.excluded_first[i], beads.excluded_first[i + 1]):
-                                acts &= beads.excluded[k] != j
-                            if acts:
-                                if found < room:
-                                    row[found] = (np.int64(j) << 32) | other
-                                found += 1
-        size = min(found, room)
-        row[:size].sort()  # by bead
-        for k in range(size):
-            table.rows[place, k] = row[k] & 0xFFFFFFFF
-        table.sizes[place] = size
-        most = max(most, found)
-    return most
+        inside = e0 == 0.0 or cut < x0 < e0 - cut
+        inside &= e1 == 0.0 or cut < x1 < e1 - cut
+        inside &= e2 == 0.0 or cut < x2 < e2 - cut
+        start, row = count, table.rows[place]
+        for k in range(table.sizes[place]):
+            other = row[k]
+            d0, d1, d2 = x0 - table.x[other, 0], x1 - table.x[other, 1], x2 - table.x[other, 2]
+            if not inside:
+                d0 -= e0 * np.rint(d0 * v0)
+                d1 -= e1 * np.rint(d1 * v1)
+                d2 -= e2 * np.rint(d2 * v2)
+            square = d0 * d0 + d1 * d1 + d2 * d2
+            p0[count], p1[count], p2[count] = d0, d1, d2
+            squares[count], others[count] = square, other
+            count += not square >= limit  # NaN stays visible
+        if beads.radii.size > 1:
+            i = table.beads[place]
+            for k in range(start, count):
+                j = table.beads[others[k]]
+                sigmas[k] = beads.radii[i] + beads.radii[j]
+                epsilons[k] = beads.depths[i] * beads.depths[j]
+        ends[place - places[0]] = count
+    return count
+
+
+@jit
+def _pull(beads, pairs, count, pulls):
+    """Set −U′(r)/r of pairs."""
+    _, _, _, squares, sigmas, epsilons, _ = pairs
+    cut, slope, core = beads.cut_squared, beads.slope, beads.core
+    for k in range(count):
+        sigma = sigmas[k] * sigmas[k]
+        inverse = 1.0 / max(squares[k], core * core * sigma)
+        ratio = sigma * inverse
+        sixth = ratio * ratio * ratio
+        pull = 24.0 * sixth * (2.0 * sixth - 1.0) * inverse  # but for ε
+        pulls[k] = 0.0 if squares[k] >= cut * sigma else epsilons[k] * pull
+    if slope != 0.0 or core > 0.0:
+        for k in range(count):
+            r = np.sqrt(squares[k]) / sigmas[k]
+            s = max(r, core)
+            if r * r < cut:
+                pulls[k] += epsilons[k] * slope / (s * sigmas[k] * sigmas[k])
+                pulls[k] *= s / r
 
 
 @jit
@@ -193,72 +294,43 @@ def pair_forces(grid, table, beads, first, last, forces, energies):
 
     ``energies`` (N, 2) gets Σ_j ½ U_ij and Σ_j ½ f_ij·r_ij of each bead, if it has rows.
     """
-    cut, slope, core = beads.cut_squared, beads.slope, beads.core
-    e0, e1, e2 = grid.edges
-    v0, v1, v2 = grid.inverse
-    dim = forces.shape[1]
-    room = table.rows.shape[1]
-    d0, d1, d2 = np.empty(room), np.empty(room), np.empty(room)
-    sigmas, epsilons, pulls = np.empty(room), np.empty(room), np.empty(room)
-    alike = beads.radii.size == 1
+    size, dim = BLOCK * table.rows.shape[1] + 1, forces.shape[1]
+    p0, p1, p2, squares = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
+    pulls, sigmas, epsilons = np.empty(size), np.empty(size), np.empty(size)
+    pairs = p0, p1, p2, squares, sigmas, epsilons, np.empty(size, np.int32)
     sigmas[:], epsilons[:] = 2.0 * beads.radii[0], beads.depths[0] * beads.depths[0]
-    for place in range(first, last):
-        i, size = table.beads[place], table.sizes[place]
-        x0, x1, x2 = table.x[place]
-        row = table.rows[place]
-        for k in range(size):
-            other = row[k]
-            d0[k], d1[k], d2[k] = (
-                x0 - table.x[other, 0],
-                x1 - table.x[other, 1],
-                x2 - table.x[other, 2],
-            )
-        if not alike:
-            for k in range(size):
-                j = table.beads[row[k]]
-                sigmas[k] = beads.radii[i] + beads.radii[j]
-                epsilons[k] = beads.depths[i] * beads.depths[j]
-        for k in range(size):
-            d0[k] -= e0 * np.rint(d0[k] * v0)
-            d1[k] -= e1 * np.rint(d1[k] * v1)
-            d2[k] -= e2 * np.rint(d2[k] * v2)
-            square = d0[k] * d0[k] + d1[k] * d1[k] + d2[k] * d2[k]
-            sigma = sigmas[k] * sigmas[k]
-            inverse = 1.0 / max(square, core * core * sigma)
-            ratio = sigma * inverse
-            sixth = ratio * ratio * ratio
-            pull = 24.0 * sixth * (2.0 * sixth - 1.0) * inverse  # −U′(r)/r, but for ε
-            pulls[k] = epsilons[k] * pull if square < cut * sigma else 0.0
-        if slope != 0.0 or core > 0.0:
-            for k in range(size):
-                r = np.sqrt(d0[k] * d0[k] + d1[k] * d1[k] + d2[k] * d2[k]) / sigmas[k]
-                s = max(r, core)
-                if r * r < cut:
-                    pulls[k] += epsilons[k] * slope / (s * sigmas[k] * sigmas[k])
-                    pulls[k] *= s / r
-        f0, f1, f2 = 0.0, 0.0, 0.0
-        for k in range(size):
-            f0 += pulls[k] * d0[k]
-            f1 += pulls[k] * d1[k]
-            f2 += pulls[k] * d2[k]
-        forces[i, 0] = f0
-        forces[i, 1] = f1
-        if dim == 3:
-            forces[i, 2] = f2
-        if energies.shape[0] > 0:
-            energy, virial = 0.0, 0.0
-            for k in range(size):
-                square = d0[k] * d0[k] + d1[k] * d1[k] + d2[k] * d2[k]
-                sigma = sigmas[k] * sigmas[k]
-                if square < cut * sigma:
-                    ratio = sigma / square
-                    sixth = ratio * ratio * ratio
-                    u = 4.0 * sixth * (sixth - 1.0) - beads.shift
-                    u -= slope * (np.sqrt(square) / sigmas[k] - np.sqrt(cut))
-                    energy += epsilons[k] * u
-                    virial += pulls[k] * square
-            energies[i, 0] = 0.5 * energy
-            energies[i, 1] = 0.5 * virial
+    ends = np.empty(BLOCK, np.int64)
+    for begin in range(first, last, BLOCK):
+        end = min(begin + BLOCK, last)
+        count = _meet(grid, table, beads, (begin, end), pairs, ends)
+        _pull(beads, pairs, count, pulls)
+        start = 0
+        for place in range(begin, end):
+            i, until = table.beads[place], ends[place - begin]
+            f0, f1, f2 = 0.0, 0.0, 0.0
+            for k in range(start, until):
+                f0 += pulls[k] * p0[k]
+                f1 += pulls[k] * p1[k]
+                f2 += pulls[k] * p2[k]
+            forces[i, 0] = f0
+            forces[i, 1] = f1
+            if dim == 3:
+                forces[i, 2] = f2
+            if energies.shape[0] > 0:
+                energy, virial = 0.0, 0.0
+                for k in range(start, until):
+                    if not squares[k] >= beads.cut_squared * sigmas[k] * sigmas[k]:
+                        ratio = sigmas[k] * sigmas[k] / squares[k]
+                        sixth = ratio * ratio * ratio
+                        u = 4.0 * sixth * (sixth - 1.0) - beads.shift
+                        u -= beads.slope * (
+                            np.sqrt(squares[k]) / sigmas[k] - np.sqrt(beads.cut_squared)
+                        )
+                        energy += epsilons[k] * u
+                        virial += pulls[k] * squares[k]
+                energies[i, 0] = 0.5 * energy
+                energies[i, 1] = 0.5 * virial
+            start = until
 
 
 @jit

@@ -99,12 +99,13 @@ class Together(Prepared):
         """Move a state on."""
         system, parts = self.system, _parts(self.system, state)
         groups = [Group(one, part) for one, part in zip(self.movings, parts, strict=True)]
-        joined = self.joined
+        joined, found = self.joined, np.zeros_like(state.x)
         with pool_of(workers) as pool:
             for begin, end in self._stretches(steps) if joined else [(0, steps)]:
                 if joined:
                     x = system.join([self._beads(g, state) for g in groups])
-                    forces = system.split(self.bound.between(x, pool))
+                    found = self.bound.between(x, pool)
+                    forces = system.split(found)
                 failures = []
                 for k, (one, group) in enumerate(zip(self.movings, groups, strict=True)):
                     if joined:
@@ -117,13 +118,13 @@ class Together(Prepared):
                         parts[k], stuck = one.run(parts[k], steps, workers)
                         failures += [(*f, k) for f in stuck]
                 if failures:
-                    self._raise(state, min(failures))
+                    self._raise(found, min(failures))
         if joined:
             for k, group in enumerate(groups):
                 lost: list[tuple[int, int]] = []
                 parts[k] = group.state(steps, lost)
                 if lost:
-                    self._raise(state, (*min(lost), k))
+                    self._raise(found, (*min(lost), k))
         _put_together(system, state, parts)
         state.step += steps
 
@@ -143,7 +144,7 @@ class Together(Prepared):
         x: Array = group.x[: group.replicas, group.ghosts :]
         return x.reshape(len(state.x), -1, *x.shape[1:])
 
-    def _raise(self, state: State, failure: tuple[int, int, int]) -> None:
+    def _raise(self, forces: Array, failure: tuple[int, int, int]) -> None:
         """Say which chain of which replica has no solution, and why."""
         step, lane, kind = failure
         chain, many = self.system.kinds[kind]
@@ -151,11 +152,11 @@ class Together(Prepared):
         number += sum(count for _, count in self.system.kinds[:kind])
         bead = int(np.argmax(self.system.molecules() == number))
         beads = slice(bead, bead + chain.n)
-        pull = np.linalg.norm(self.bound.between(state.x)[replica, beads], axis=-1)
+        pull = np.linalg.norm(forces[replica, beads], axis=-1)
         worst = int(np.argmax(np.where(np.isfinite(pull), pull, np.inf)))
         raise ConstraintSolveError(
             f"step {step} of chain {number} in replica {replica} has no solution",
-            f": the largest force at step {state.step} is {pull[worst]:.3g}, on bead "
+            f": its largest force from outside is {pull[worst]:.3g}, on bead "
             f"{worst} of the chain: start without overlaps (fixman.push_off), or make dt smaller "
             f"than {self.stepper.dt:g}",
             step=step,
