@@ -235,7 +235,7 @@ class PairForces:
         first, excluded = _excluded(system, term.exclude)
         one = slice(1 if np.ptp(sigma) == np.ptp(depths) == 0.0 else n)
         self.beads = kernels.Beads(0.5 * sigma[one], depths[one], *numbers, first, excluded)
-        self.rows = np.empty((n, ROOM), np.int32)
+        self.rows = np.empty((n, ROOM), np.uint32)
         self.places, self.sizes = np.empty((2, n), np.int32)
         self.positions = np.zeros((n, 3))  # by place
         self.made = np.full((n, system.dim), np.nan)  # where the beads were
@@ -281,7 +281,7 @@ class PairForces:
             most = max(found)
             if most <= self.rows.shape[1]:
                 break
-            self.rows = np.empty((n, most + ROOM // 2), np.int32)
+            self.rows = np.empty((n, most + ROOM // 2), np.uint32)
         self.made[:] = x
 
     def nearest(self, x: Array) -> float:

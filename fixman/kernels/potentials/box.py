@@ -51,7 +51,7 @@ class Table(NamedTuple):
     starts: np.ndarray[Any, np.dtype[np.int32]]
     beads: np.ndarray[Any, np.dtype[np.int32]]
     x: np.ndarray[Any, np.dtype[np.float64]]
-    rows: np.ndarray[Any, np.dtype[np.int32]]
+    rows: np.ndarray[Any, np.dtype[np.uint32]]
     sizes: np.ndarray[Any, np.dtype[np.int32]]
 
 
@@ -131,15 +131,17 @@ def put_in_order(x, grid, table, first, last):
 def _stretches(x, i, grid, found):
     """Set the cells around that of bead i, as stretches (start, end) along the last axis.
 
-    Return how many stretches there are.
+    Return how many stretches there are, and whether none is behind a face of the box.
     """
     dim = x.shape[1]
     low, high = np.zeros(3, np.int64), np.zeros(3, np.int64)
+    inside = True
     for a in range(dim):
         here, count = _cell(x[i, a], a, grid), grid.counts[a]
         if grid.edges[a] > 0.0:
             # No cell twice: of two along an axis the other is one neighbour, not two.
             low[a], high[a] = here - (count > 2), here + (count > 1)
+            inside = inside and 0 < here < count - 1
         else:
             low[a], high[a] = max(here - 1, 0), min(here + 1, count - 1)
     n0, n1, n = grid.counts[0], grid.counts[1], grid.counts[dim - 1]
@@ -154,14 +156,7 @@ def _stretches(x, i, grid, found):
                 found[many, 0] = line + start + n if start < 0 else line
                 found[many, 1] = line + n if start < 0 else line + end - n
                 many += 1
-    return many
-
-
-@jit
-def _apart(table, grid, origin, place, a):
-    """Return the separation of two places along an axis, of nearest images, in single precision."""
-    d = table.x[place, a] - table.x[origin, a]
-    return np.float32(d - grid.edges[a] * np.rint(d * grid.inverse[a]))
+    return many, inside
 
 
 @jit
@@ -182,34 +177,49 @@ def find_neighbours(x, grid, table, beads, first, last):
     Beads of a cell have the same candidates, kept as separations from the first bead in single
     precision.  So rows have pairs that are a little further apart than the reach.
     """
-    room, dim = table.rows.shape[1], x.shape[1]
-    e0, e1, e2 = grid.edges.astype(np.float32)
-    v0, v1, v2 = grid.inverse.astype(np.float32)
-    wide = max(beads.reach, grid.edges.max(), 1.0 / grid.scale[:dim].min())
+    starts, members, X, rows, sizes = table
+    excluded_first, excluded = beads.excluded_first, beads.excluded
+    L0, L1, L2 = grid.edges
+    w0, w1, w2 = grid.inverse
+    e0, e1, e2 = np.float32(L0), np.float32(L1), np.float32(L2)
+    v0, v1, v2 = np.float32(w0), np.float32(w1), np.float32(w2)
+    wide = max(beads.reach, grid.edges.max(), 1.0 / grid.scale[: x.shape[1]].min())
     limit = np.float32((beads.reach + 1e-6 * wide) ** 2)
-    size = min(len(x), 27 * (table.starts[1:] - table.starts[:-1]).max())
-    near, squares = np.empty((3, size), np.float32), np.empty(size, np.float32)
-    codes, row, hits = np.empty((3, size), np.int64)  # a code is a bead and its place
+    size = min(len(x), 27 * (starts[1:] - starts[:-1]).max())
+    near0, near1 = np.empty(size, np.float32), np.empty(size, np.float32)
+    near2, squares = np.empty(size, np.float32), np.empty(size, np.float32)
+    codes, row, hits = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64)
     stretches = np.empty((18, 2), np.int64)
-    most, count, origin, until = 0, 0, first, first
+    most, count, mine, origin, until, inside = 0, 0, 0, first, first, True
     for place in range(first, last):
-        i = table.beads[place]
+        i = members[place]
         if place == until:  # the next cell
-            count, origin, until = 0, place, table.starts[_cell_of(x, i, grid) + 1]
-            for s in range(_stretches(x, i, grid, stretches)):
-                for other in range(table.starts[stretches[s, 0]], table.starts[stretches[s, 1]]):
-                    codes[count] = (np.int64(table.beads[other]) << 32) | other
-                    for a in range(3):
-                        near[a, count] = _apart(table, grid, origin, other, a)
+            count, origin, until = 0, place, starts[_cell_of(x, i, grid) + 1]
+            many, inside = _stretches(x, i, grid, stretches)
+            for s in range(many):
+                for other in range(starts[stretches[s, 0]], starts[stretches[s, 1]]):
+                    d0, d1 = X[other, 0] - X[origin, 0], X[other, 1] - X[origin, 1]
+                    d2 = X[other, 2] - X[origin, 2]
+                    if not inside:
+                        d0 -= L0 * np.rint(d0 * w0)
+                        d1 -= L1 * np.rint(d1 * w1)
+                        d2 -= L2 * np.rint(d2 * w2)
+                    # A bead and its place in one number, to sort by bead.
+                    codes[count] = (np.int64(members[other]) << 32) | other
+                    near0[count], near1[count], near2[count] = d0, d1, d2
+                    if other == place:
+                        mine = count
                     count += 1
-        x0, x1 = _apart(table, grid, origin, place, 0), _apart(table, grid, origin, place, 1)
-        x2 = _apart(table, grid, origin, place, 2)
+        else:
+            mine += 1
+        x0, x1, x2 = near0[mine], near1[mine], near2[mine]
         for k in range(count):
-            d0, d1, d2 = near[0, k] - x0, near[1, k] - x1, near[2, k] - x2
-            d0 -= e0 * np.rint(d0 * v0)
-            d1 -= e1 * np.rint(d1 * v1)
-            d2 -= e2 * np.rint(d2 * v2)
-            squares[k] = d0 * d0 + d1 * d1 + d2 * d2
+            p0, p1, p2 = near0[k] - x0, near1[k] - x1, near2[k] - x2
+            if not inside:
+                p0 -= e0 * np.rint(p0 * v0)
+                p1 -= e1 * np.rint(p1 * v1)
+                p2 -= e2 * np.rint(p2 * v2)
+            squares[k] = p0 * p0 + p1 * p1 + p2 * p2
         found = 0
         for k in range(count):
             hits[found] = codes[k]
@@ -217,15 +227,15 @@ def find_neighbours(x, grid, table, beads, first, last):
         size = 0
         for code in hits[:found]:
             acts = code & 0xFFFFFFFF != place
-            for k in range(beads.excluded_first[i], beads.excluded_first[i + 1]):
-                acts &= beads.excluded[k] != code >> 32
+            for k in range(excluded_first[i], excluded_first[i + 1]):
+                acts &= excluded[k] != code >> 32
             row[size] = code
             size += acts
         _sort(row, size)
         most = max(most, size)
-        table.sizes[place] = min(size, room)
-        for k in range(table.sizes[place]):
-            table.rows[place, k] = row[k] & 0xFFFFFFFF
+        sizes[place] = min(size, rows.shape[1])
+        for k in range(sizes[place]):
+            rows[place, k] = row[k] & 0xFFFFFFFF
     return most
 
 
@@ -236,19 +246,21 @@ def _meet(grid, table, beads, places, pairs, ends):
     A bead that is further than the cutoff from the faces of the box meets none behind them.
     """
     p0, p1, p2, squares, sigmas, epsilons, others = pairs
+    _, members, X, rows, sizes = table
+    radii, depths = beads.radii, beads.depths
     e0, e1, e2 = grid.edges
     v0, v1, v2 = grid.inverse
     limit, cut = beads.limit, np.sqrt(beads.limit)
     count = 0
     for place in range(places[0], places[1]):
-        x0, x1, x2 = table.x[place]
+        x0, x1, x2 = X[place, 0], X[place, 1], X[place, 2]
         inside = e0 == 0.0 or cut < x0 < e0 - cut
         inside &= e1 == 0.0 or cut < x1 < e1 - cut
         inside &= e2 == 0.0 or cut < x2 < e2 - cut
-        start, row = count, table.rows[place]
-        for k in range(table.sizes[place]):
-            other = row[k]
-            d0, d1, d2 = x0 - table.x[other, 0], x1 - table.x[other, 1], x2 - table.x[other, 2]
+        start = count
+        for k in range(sizes[place]):
+            other = rows[place, k]
+            d0, d1, d2 = x0 - X[other, 0], x1 - X[other, 1], x2 - X[other, 2]
             if not inside:
                 d0 -= e0 * np.rint(d0 * v0)
                 d1 -= e1 * np.rint(d1 * v1)
@@ -257,12 +269,12 @@ def _meet(grid, table, beads, places, pairs, ends):
             p0[count], p1[count], p2[count] = d0, d1, d2
             squares[count], others[count] = square, other
             count += not square >= limit  # NaN stays visible
-        if beads.radii.size > 1:
-            i = table.beads[place]
+        if radii.size > 1:
+            i = members[place]
             for k in range(start, count):
-                j = table.beads[others[k]]
-                sigmas[k] = beads.radii[i] + beads.radii[j]
-                epsilons[k] = beads.depths[i] * beads.depths[j]
+                j = members[others[k]]
+                sigmas[k] = radii[i] + radii[j]
+                epsilons[k] = depths[i] * depths[j]
         ends[place - places[0]] = count
     return count
 
@@ -297,16 +309,16 @@ def pair_forces(grid, table, beads, first, last, forces, energies):
     size, dim = BLOCK * table.rows.shape[1] + 1, forces.shape[1]
     p0, p1, p2, squares = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
     pulls, sigmas, epsilons = np.empty(size), np.empty(size), np.empty(size)
-    pairs = p0, p1, p2, squares, sigmas, epsilons, np.empty(size, np.int32)
+    pairs = p0, p1, p2, squares, sigmas, epsilons, np.empty(size, np.uint32)
     sigmas[:], epsilons[:] = 2.0 * beads.radii[0], beads.depths[0] * beads.depths[0]
-    ends = np.empty(BLOCK, np.int64)
+    ends, members = np.empty(BLOCK, np.int64), table.beads
     for begin in range(first, last, BLOCK):
         end = min(begin + BLOCK, last)
         count = _meet(grid, table, beads, (begin, end), pairs, ends)
         _pull(beads, pairs, count, pulls)
         start = 0
         for place in range(begin, end):
-            i, until = table.beads[place], ends[place - begin]
+            i, until = members[place], ends[place - begin]
             f0, f1, f2 = 0.0, 0.0, 0.0
             for k in range(start, until):
                 f0 += pulls[k] * p0[k]
