@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fixman.kernels import jit
+from fixman.kernels import jit, plain
 
 BLOCK = 32  # beads whose pairs are evaluated together
 
@@ -77,7 +77,7 @@ class Beads(NamedTuple):
     excluded: np.ndarray[Any, np.dtype[np.int32]]
 
 
-@jit
+@plain
 def _cell(x, a, grid):
     """Return the cell of a coordinate along axis a."""
     count = grid.counts[a]
@@ -89,7 +89,7 @@ def _cell(x, a, grid):
     return min(int(place), count - 1) if place < 2.0**31 else count - 1
 
 
-@jit
+@plain
 def _cell_of(x, i, grid):
     """Return the number of the cell of a bead."""
     cell = 0
@@ -127,39 +127,50 @@ def put_in_order(x, grid, table, first, last):
             table.x[place, a] = x[i, a] - grid.edges[a] * np.floor(x[i, a] * grid.inverse[a])
 
 
-@jit
+@plain
+def _around(here, a, grid):
+    """Return the first and the last cell along axis a that are next to one; no cell twice."""
+    count = grid.counts[a]
+    if grid.edges[a] == 0.0:
+        return max(here - 1, 0), min(here + 1, count - 1)
+    return here - (count > 2), here + (count > 1)  # of two the other is one neighbour, not two
+
+
+@plain
+def _wrapped(c, count):
+    return c + count if c < 0 else c - count if c >= count else c
+
+
+@plain
 def _stretches(x, i, grid, found):
     """Set the cells around that of bead i, as stretches (start, end) along the last axis.
 
-    Return how many stretches there are, and whether none is behind a face of the box.
+    Return how many there are, the cell of the bead, and whether none is behind a face of the box.
     """
-    dim = x.shape[1]
-    low, high = np.zeros(3, np.int64), np.zeros(3, np.int64)
-    inside = True
-    for a in range(dim):
-        here, count = _cell(x[i, a], a, grid), grid.counts[a]
-        if grid.edges[a] > 0.0:
-            # No cell twice: of two along an axis the other is one neighbour, not two.
-            low[a], high[a] = here - (count > 2), here + (count > 1)
-            inside = inside and 0 < here < count - 1
-        else:
-            low[a], high[a] = max(here - 1, 0), min(here + 1, count - 1)
-    n0, n1, n = grid.counts[0], grid.counts[1], grid.counts[dim - 1]
-    many = 0
-    for c0 in range(low[0], high[0] + 1):
-        for c1 in range(low[1], high[1] + 1) if dim == 3 else range(1):
-            line = n * (c0 % n0 * n1 + c1 % n1 if dim == 3 else c0 % n0)
-            start, end = low[dim - 1], high[dim - 1] + 1
+    flat, last = x.shape[1] == 2, x.shape[1] - 1
+    n1, n = 1 if flat else grid.counts[1], grid.counts[last]
+    h0, h1, h = (
+        _cell(x[i, 0], 0, grid),
+        0 if flat else _cell(x[i, 1], 1, grid),
+        _cell(x[i, last], last, grid),
+    )
+    (low0, high0), (start, high) = _around(h0, 0, grid), _around(h, last, grid)
+    low1, high1 = (0, 0) if flat else _around(h1, 1, grid)
+    end, many = high + 1, 0
+    for c0 in range(low0, high0 + 1):
+        for c1 in range(low1, high1 + 1):
+            line = n * (_wrapped(c0, grid.counts[0]) * n1 + _wrapped(c1, n1))
             found[many, 0], found[many, 1] = line + max(start, 0), line + min(end, n)
             many += 1
             if start < 0 or end > n:  # cells that continue at the other end of the box
                 found[many, 0] = line + start + n if start < 0 else line
                 found[many, 1] = line + n if start < 0 else line + end - n
                 many += 1
-    return many, inside
+    inside = min(low0, low1, start) >= 0 and high0 < grid.counts[0] and high1 < n1 and high < n
+    return many, (h0 * n1 + h1) * n + h, inside
 
 
-@jit
+@plain
 def _sort(row, size):
     """Sort the numbers at the front of a row, of which there are few."""
     for k in range(1, size):
@@ -177,25 +188,32 @@ def find_neighbours(x, grid, table, beads, first, last):
     Beads of a cell have the same candidates, kept as separations from the first bead in single
     precision.  So rows have pairs that are a little further apart than the reach.
     """
-    starts, members, X, rows, sizes = table
-    excluded_first, excluded = beads.excluded_first, beads.excluded
-    L0, L1, L2 = grid.edges
-    w0, w1, w2 = grid.inverse
-    e0, e1, e2 = np.float32(L0), np.float32(L1), np.float32(L2)
-    v0, v1, v2 = np.float32(w0), np.float32(w1), np.float32(w2)
     wide = max(beads.reach, grid.edges.max(), 1.0 / grid.scale[: x.shape[1]].min())
     limit = np.float32((beads.reach + 1e-6 * wide) ** 2)
-    size = min(len(x), 27 * (starts[1:] - starts[:-1]).max())
+    size = min(len(x), 27 * (table.starts[1:] - table.starts[:-1]).max())
     near0, near1 = np.empty(size, np.float32), np.empty(size, np.float32)
     near2, squares = np.empty(size, np.float32), np.empty(size, np.float32)
     codes, row, hits = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64)
-    stretches = np.empty((18, 2), np.int64)
+    work = near0, near1, near2, squares, codes, row, hits, np.empty((18, 2), np.int64)
+    return _find(x, grid, table, beads, (first, last, limit), work)
+
+
+@plain
+def _find(x, grid, table, beads, limits, work):
+    first, last, limit = limits
+    near0, near1, near2, squares, codes, row, hits, stretches = work
+    starts, members, X, rows, sizes = table
+    excluded_first, excluded = beads.excluded_first, beads.excluded
+    L0, L1, L2 = grid.edges[0], grid.edges[1], grid.edges[2]
+    w0, w1, w2 = grid.inverse[0], grid.inverse[1], grid.inverse[2]
+    e0, e1, e2 = np.float32(L0), np.float32(L1), np.float32(L2)
+    v0, v1, v2 = np.float32(w0), np.float32(w1), np.float32(w2)
     most, count, mine, origin, until, inside = 0, 0, 0, first, first, True
     for place in range(first, last):
         i = members[place]
         if place == until:  # the next cell
-            count, origin, until = 0, place, starts[_cell_of(x, i, grid) + 1]
-            many, inside = _stretches(x, i, grid, stretches)
+            many, cell, inside = _stretches(x, i, grid, stretches)
+            count, origin, until = 0, place, starts[cell + 1]
             for s in range(many):
                 for other in range(starts[stretches[s, 0]], starts[stretches[s, 1]]):
                     d0, d1 = X[other, 0] - X[origin, 0], X[other, 1] - X[origin, 1]
@@ -215,17 +233,17 @@ def find_neighbours(x, grid, table, beads, first, last):
         x0, x1, x2 = near0[mine], near1[mine], near2[mine]
         for k in range(count):
             p0, p1, p2 = near0[k] - x0, near1[k] - x1, near2[k] - x2
-            if not inside:
-                p0 -= e0 * np.rint(p0 * v0)
-                p1 -= e1 * np.rint(p1 * v1)
-                p2 -= e2 * np.rint(p2 * v2)
+            p0 -= e0 * np.rint(p0 * v0)
+            p1 -= e1 * np.rint(p1 * v1)
+            p2 -= e2 * np.rint(p2 * v2)
             squares[k] = p0 * p0 + p1 * p1 + p2 * p2
         found = 0
         for k in range(count):
             hits[found] = codes[k]
             found += squares[k] < limit
         size = 0
-        for code in hits[:found]:
+        for h in range(found):
+            code = hits[h]
             acts = code & 0xFFFFFFFF != place
             for k in range(excluded_first[i], excluded_first[i + 1]):
                 acts &= excluded[k] != code >> 32
@@ -239,7 +257,7 @@ def find_neighbours(x, grid, table, beads, first, last):
     return most
 
 
-@jit
+@plain
 def _meet(grid, table, beads, places, pairs, ends):
     """Gather the pairs within the longest cutoff of places (begin, end); return how many.
 
@@ -279,7 +297,7 @@ def _meet(grid, table, beads, places, pairs, ends):
     return count
 
 
-@jit
+@plain
 def _pull(beads, pairs, count, pulls):
     """Set −U′(r)/r of pairs."""
     _, _, _, squares, sigmas, epsilons, _ = pairs
