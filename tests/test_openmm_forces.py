@@ -157,7 +157,7 @@ def test_words_kinds_and_masks(room, field, dipeptide):
     assert {row.kind for row in hard(light)} == {"length"}
     assert light.hard.size == 12
     heavy = field.createSystem(dipeptide.topology, hydrogenMass=3.0)
-    with pytest.raises(ValueError, match="may be a hydrogen"):
+    with pytest.raises(ValueError, match="is it a hydrogen"):
         room.chain(heavy, "h-bonds")
     assert rows(room.chain(heavy, "h-bonds", topology=dipeptide.topology)) == rows(light)
     mask = light.hard_mask.copy()
