@@ -219,12 +219,14 @@ def draw(rows: list[Row], path: Path) -> None:
         ax = fig.subplots()
         for at, row in enumerate(shown):
             ratio, color = row.theirs / row.ours, plot.PALETTE[peers.index(row.peer)]
-            ax.barh(at, ratio, left=0.0, color=color, height=0.7)
-            ax.annotate(f" {rounded(ratio)}", (ratio, at), va="center", size=7)
+            ax.barh(at, ratio - 1.0, left=1.0, color=color, height=0.7)
+            side = "left" if ratio >= 1.0 else "right"
+            ax.annotate(f" {rounded(ratio)} ", (ratio, at), ha=side, va="center", size=7)
         labels = [f"{row.question}, n = {row.size}: {row.peer}" for row in shown]
         ax.set_yticks(range(len(shown)), labels)
         ax.axvline(1.0, color="0.4", linewidth=0.8)
         ax.set_xscale("log")
+        ax.margins(x=0.1)
         ax.set_xlabel("time of the peer over time of fixman")
         fig.savefig(path)
 

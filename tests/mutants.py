@@ -122,8 +122,8 @@ MUTANTS = [
     M("rigid", "rigid/urdf.py", "R @ part.inertia @ R.T", "R.T @ part.inertia @ R",
       "test_urdf.py::test_pieces_fixed_together_are_one_body"),
     # --- potentials, observables, statistics
-    M("observables", "simulation/observables.py", "chain.hard.size - conserved",
-      "chain.hard.size + conserved",
+    M("observables", "simulation/observables.py", "for one, many in kinds) - conserved",
+      "for one, many in kinds) + conserved",
       "test_observables.py::test_kinetic_energy_and_temperature"),
     M("observables", "simulation/lags.py", "- 0.5 * rows[:, :1]", "- 0.0 * rows[:, :1]",
       "test_correlations.py::test_rouse_chains_have_the_times_of_their_modes"),

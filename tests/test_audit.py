@@ -196,6 +196,20 @@ def test_a_share_that_few_samples_decide_has_no_error():
     assert report.as_dict()["effective_fraction_error"] is None
 
 
+def test_what_is_left_of_frames_is_the_product_over_their_molecules():
+    half = np.random.default_rng(8).normal(scale=0.5, size=(20_000, 6))
+
+    def verdict(half):
+        return AuditReport(("length",), False, (report_of(half),)).verdict
+
+    told = re.search(r"over its 6 molecules, and leaves ([\d.]+) % of the frames", verdict(half))
+    weights = np.exp(-half.sum(axis=1))  # stiff samples: the share of rigid ones is 1/(⟨1/w⟩⟨w⟩)
+    left = 1.0 / (np.mean(weights) * np.mean(1.0 / weights))
+    assert float(told[1]) / 100.0 == pytest.approx(left, rel=0.1)
+    assert "of the frames" not in verdict(half[:, :1])
+    assert "leaves next to none of the frames" in verdict(np.tile(half[:2000], 10))
+
+
 def test_frames_and_chains_are_one_pool(rng):
     x = walk(rng, frames=6, chains=4)
     (one,) = audit([group(x)], ("length", "angle")).groups
@@ -256,7 +270,7 @@ def test_groups_are_not_pooled_and_the_worst_speaks(rng):
     assert quiet.spread < 1e-12
     assert quiet.verdict.startswith("nothing can vary: ")
     only = "(4 chains of 40 beads, of 2 kinds of molecules)"
-    assert report.verdict == f"{loud.verdict} {only}"
+    assert report.verdict.startswith(f"{loud.verdict} {only}; each molecule is a sample")
     assert str(report).count("nothing can vary: ") == 1
     assert "half_logdet" not in repr(report)
 
@@ -560,7 +574,7 @@ def test_hydrogens_by_mass_or_mask(rng):
     marked = ChainGroup(heavy, one.atoms, one.x, bonds=bonds, hydrogens=mask)
     assert len(audit([marked], "h-bonds").groups[0].chain.hard) == 2
     bare = ChainGroup(heavy, one.atoms, one.x, bonds=bonds)
-    with pytest.raises(ValueError, match=r"mass of 3 and may be a hydrogen .* hydrogens="):
+    with pytest.raises(ValueError, match=r"mass of 3: is it a hydrogen\? .* hydrogens="):
         audit([bare], "h-bonds")
     bare = ChainGroup(np.full(5, 12.0), one.atoms, one.x, bonds=bonds)
     with pytest.raises(ValueError, match="no chain has a hard coordinate among h-bonds"):
@@ -607,6 +621,8 @@ def test_constraints_show_through_the_rounding_of_files(rng, rounding):
     assert "rigid: the samples" in str(as_is)
     assert "samples taken for rigid, of a run with these constraints\n" in str(as_is)
     assert not as_is.groups[0].contradicted
+    (few,) = audit([group(x[:2])], hard).remarks  # all rows of 8 samples are enough
+    assert "was this run constrained" in few
 
 
 def test_flexible_samples_are_not_those_of_a_constrained_run(rng):

@@ -58,6 +58,36 @@ def test_arms_show_their_joints_and_axes(space, ax):
         fx.plot.arm(ax, arm, q[None])
 
 
+def test_postures_share_their_axes(space):
+    arm = fx.rigid.SerialChain.random(3, np.random.default_rng(2), joints=("revolute",))
+    ends = []
+    for q in ([0.0, 0.0, 0.0], [1.0, -1.0, 0.5]):
+        fx.plot.arm(space, arm, q, tip=(0.1, 0.2, 0.3))
+        ends.append(fx.rigid.kinematics.position(arm, q, 2, (0.1, 0.2, 0.3)))
+    drawn = [np.array(line.get_data_3d()).T for line in space.lines]
+    assert np.allclose([points[-1] for points in drawn], ends)
+    limits = np.array([space.get_xlim(), space.get_ylim(), space.get_zlim()]).T
+    assert np.all(limits[0] <= np.min(np.vstack(drawn), axis=0))
+    assert np.all(limits[1] >= np.max(np.vstack(drawn), axis=0))
+
+
+def test_linkages_are_drawn_closed(ax):
+    rigid = fx.rigid
+    arm = rigid.SerialChain.planar(np.ones(3), np.ones(3), np.full(3, 1 / 12))
+    end = rigid.closed.End(None, (1.0, 0.0, 0.0))
+    linkage = rigid.closed.Linkage(
+        arm, rigid.closed.Closure(end, rigid.closed.End(2, (1.0, 0.0, 0.0)), ("x", "y"))
+    )
+    q = np.radians([90.0, -90.0, -90.0])  # a square
+    fx.plot.arm(ax, linkage, q)
+    sticks = np.array(ax.collections[0].get_segments())
+    assert len(sticks) == 4  # the first has no length: the first joint is at the base
+    assert np.allclose(np.linalg.norm(np.diff(sticks, axis=1)[:, 0], axis=1), [0, 1, 1, 1])
+    assert np.allclose(ax.lines[0].get_xydata()[0], sticks[-1, 1])  # the closure's end at the base
+    with pytest.raises(TypeError, match="SerialChain"):
+        fx.plot.arm(ax, "arm", q)
+
+
 def test_runs_are_drawn_against_their_time(ax):
     chain = fx.Chain.linear(4)
     run = fx.simulate(chain, fx.random_walks(chain, 3, rng=1), fx.Langevin(0.05), 40, every=10)
@@ -69,6 +99,10 @@ def test_runs_are_drawn_against_their_time(ax):
     assert np.allclose(thick.get_ydata(), size.mean(axis=1))
     with pytest.raises(ValueError, match="values must be given"):
         fx.plot.trajectory(ax, run)
+    arm = fx.rigid.SerialChain.planar(np.ones(2), np.ones(2), np.full(2, 1 / 12))
+    fall = fx.rigid.motion.simulate(arm, [0.1, 0.2], 0.01, 3, gravity=(0, -9.81, 0), scheme="euler")
+    fx.plot.trajectory(ax, fall, fall.q, names=["shoulder", "elbow"])
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["shoulder", "elbow"]
 
 
 def test_distributions_have_the_area_one(ax):
@@ -100,7 +134,7 @@ def test_what_cannot_be_drawn_is_refused(ax, space):
             call([np.nan, 0.0])
         with pytest.raises(ValueError, match="none of them 0"):
             call([])
-    with pytest.raises(ValueError, match="phi and psi must have one shape"):
+    with pytest.raises(ValueError, match="same length"):
         fx.plot.ramachandran(ax, [0.0, 1.0], [0.0])
     for axes in (ax, space):
         fx.plot.chain(axes, fx.Chain.linear(1), np.zeros((1, 3)))

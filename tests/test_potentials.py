@@ -18,6 +18,7 @@ from fixman.kernels.compiler.lanes import LANES
 from fixman.kernels.compiler.lanes import ONE as ONE_STATE
 from fixman.kernels.potentials import forces
 from fixman.potentials.energies import (
+    FENE,
     WCA,
     Bending,
     BendingTorsion,
@@ -89,6 +90,16 @@ def bending(chain, p, x):
     return (np.array(p.stiffness) * energy).sum(-1)
 
 
+def fene(chain, p, x):
+    named = p.beads or [(int(parent), k) for k, parent in enumerate(chain.references[:, 0])]
+    free = p.beads is None and chain.base == "free"
+    i, j = np.transpose(named)[:, free:]  # without the bond of the root
+    start = np.where((i >= 0)[:, None], x[..., i, :], 0.0)
+    square = ((x[..., j, :] - start) ** 2).sum(-1)
+    R2 = np.array(p.reach) ** 2
+    return (-np.array(p.stiffness) / 2 * R2 * np.log(1 - square / R2)).sum(-1)
+
+
 def torsion(chain, p, x):
     phi, _ = values(chain, x, "torsion", p.beads)
     terms = enumerate(zip(p.amplitudes, p.phases, strict=True), start=1)
@@ -146,6 +157,7 @@ def tether(chain, p, x):
 
 
 EXACT = {
+    FENE: fene,
     Bending: bending,
     Torsion: torsion,
     RyckaertBellemans: ryckaert_bellemans,
@@ -181,7 +193,11 @@ def linear(dim, base, n=7):
 def potentials_of(dim, base):
     g = (0.3, -0.7, 0.4)[:dim]
     angle = np.linspace(0.1, 2.0, 5)
+    bonds = 7 if base == "fixed" else 6
     found = [
+        FENE(3.0, 15.0),
+        FENE(np.linspace(1, 2, bonds), np.linspace(12, 15, bonds)),
+        FENE(-2.0, [14.0, 18.0], beads=[(0, 3), (5, 2)]),
         Bending(2.0),
         Bending(-1.5, 0.8),
         Bending(np.linspace(1, 2, 5), angle),
@@ -229,7 +245,7 @@ CASES = [
     for base in ("free", "fixed")
     for k, p in enumerate(potentials_of(dim, base))
 ]
-INTERNAL = (Bending, Torsion, RyckaertBellemans, BendingTorsion, LennardJones, WCA)
+INTERNAL = (FENE, Bending, Torsion, RyckaertBellemans, BendingTorsion, LennardJones, WCA)
 
 
 def frames(chain, count, seed=0, spread=1.2):
@@ -287,7 +303,7 @@ def test_internal_forces_sum_to_nothing(dim, base, potential):
 def test_eight_at_a_time_are_the_same_bits(dim):
     chain = linear(dim, "free", 30)
     potential = Bending(2.0, 0.5, "harmonic") + Bending(1.0) + LennardJones(1.0, 0.9)
-    potential += Gravity(np.ones(dim)) + Tether(3, np.ones(dim))
+    potential += Gravity(np.ones(dim)) + Tether(3, np.ones(dim)) + FENE(2.0, 15.0)
     if dim == 3:
         potential += Torsion((1, 2, 3), 0.3) + BendingTorsion((1, 2, 3, 4))
     bound = bind(chain, potential)
@@ -428,6 +444,19 @@ def test_worm_like_chain_in_the_plane_bends_both_ways():
     bound = bind(chain, Bending(2.0, np.pi / 2, "harmonic"))
     assert bound.energy(left) == pytest.approx(0.0, abs=1e-20)
     assert bound.energy(left * [1, -1]) == pytest.approx(np.pi**2)
+
+
+def test_bonds_beyond_the_reach_are_named():
+    chain = fx.Chain.linear(4, hard=())
+    x = straight(4)[None].repeat(10, 0)
+    x[9, 2:] += [0.6, 0.0, 0.0]
+    for call in (bind(chain, FENE()).energy, bind(chain, FENE()).force):
+        with pytest.raises(fx.SingularCoordinateError, match=r"h\(1, 2\) = 1.6 is beyond") as e:
+            call(x)
+        assert e.value.frame == 9
+        assert e.value.beads == (1, 2)
+    with pytest.raises(fx.SingularCoordinateError, match=r"the reach of FENE, 1\.5"):
+        fx.simulate(chain, x[9], Langevin(0.005, potential=FENE()), 1)
 
 
 # --- trees, rings, neighbours ---------------------------------------------------------------------

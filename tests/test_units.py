@@ -111,6 +111,8 @@ CALLS = [
     ("every", 1, lambda v: fx.simulate(CHAIN, X, fx.Langevin(0.01), 2, every=v)),
     ("stiffness", 1.0, potentials.Bending),
     ("angle", 1.0, lambda v: potentials.Bending(1.0, v)),
+    ("stiffness", 1.0, potentials.FENE),
+    ("reach", 1.5, lambda v: potentials.FENE(reach=v)),
     ("amplitudes", 1.0, potentials.Torsion),
     ("coefficients", [1.0, 2.0], potentials.RyckaertBellemans),
     ("coefficients", [1.0, 2.0], potentials.BendingTorsion),

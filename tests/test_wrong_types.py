@@ -185,6 +185,8 @@ CALLS = {
     ),
     "velocity_terms": (fx.velocity_terms, {"chain": CHAIN, "x": X, "v": V}),
     "wilson_b": (fx.wilson_b, {"chain": CHAIN, "x": X}),
+    "FENE": (potentials.FENE, {"stiffness": 30.0, "reach": 1.5}),
+    "FENE, beads": (potentials.FENE, {"beads": [(0, 1)], "stiffness": 30.0}),
     "WCA": (potentials.WCA, {"epsilon": 1.0, "sigma": 1.0, "exclude": 1, "skin": 0.8}),
     "LennardJones": (
         potentials.LennardJones,
@@ -233,6 +235,15 @@ CALLS = {
     "radial_density": (
         observables.radial_density,
         {"chain": CHAIN, "x": X[None].repeat(9, 0), "edges": 3},
+    ),
+    "radial_distribution": (
+        observables.radial_distribution,
+        {
+            "system": fx.System(CHAIN, 2, box=9.0),
+            "x": np.tile(X, (9, 2, 1)),
+            "edges": 3,
+            "between": True,
+        },
     ),
     "rouse_modes": (observables.rouse_modes, {"chain": CHAIN, "x": X}),
     "correlation_time": (observables.correlation_time, {"series": np.arange(9.0)}),
@@ -429,7 +440,8 @@ FREE = {
     for name, keys in {
         "Chain.linear": "", "Newton": "kT", "Langevin.start": "v0 rng",
         "Langevin, potential": "potential", "Newton, potential": "potential",
-        "Bending, beads": "beads", "fixman_force": "", "forward_dynamics": "force",
+        "Bending, beads": "beads", "FENE, beads": "beads",
+        "fixman_force": "", "forward_dynamics": "force",
         "forward_dynamics, torque": "torque", "inverse_dynamics": "force",
         "logdet": "inverse_masses", "project": "v", "random_walks": "rng",
         "sample": "rng client",

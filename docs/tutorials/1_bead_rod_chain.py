@@ -6,9 +6,9 @@ After this page you can describe a chain with rigid bonds, simulate it in either
 whether the difference between them matters for the number that you want.
 
 A chain of beads joined by rigid rods is the oldest model of a polymer.  The rods stand for very
-stiff springs.  A simulation with rods samples another distribution than one with springs.  The
-difference is a determinant, and this library computes it in a time proportional to the number of
-beads.
+stiff springs.  A simulation with rods and a simulation with springs sample different
+distributions.  Their weights differ by a determinant.  This library computes the determinant in a
+time proportional to the number of beads.
 """
 
 # %%
@@ -44,8 +44,8 @@ with fx.plot.style():
 # -----------------
 # A chain with rods samples the **rigid** ensemble. A chain with very stiff springs samples the
 # **stiff** ensemble. A simulation with rods samples the stiff ensemble too, if the Fixman potential
-# ½ kT ln det H^bb is added. Pass ``ensemble="stiff"`` to a stepper, and it adds the exact force of
-# this potential.
+# ½ kT ln det H^bb is added. With ``ensemble="stiff"`` a stepper adds the exact force of this
+# potential.
 
 bends = {}
 for ensemble in ("rigid", "stiff"):
@@ -57,9 +57,9 @@ for ensemble in ("rigid", "stiff"):
     print(f"{ensemble}: mean squared cosine of a bend {mean.value:.4f} ± {mean.error:.4f}")
 
 # %%
-# With springs the bends of a freely jointed chain are independent of each other, and the mean is
-# 1/3. With rods right angles are more likely, because H^bb couples neighbouring bonds by the cosine
-# of their bend.
+# With springs the bends of a freely jointed chain are independent of each other, and the mean
+# squared cosine is 1/3. With rods right angles are more likely, because H^bb couples neighbouring
+# bonds by the cosine of their bend.
 
 with fx.plot.style():
     fig = fx.plot.figure(1.5, aspect=0.5)
@@ -68,8 +68,9 @@ with fx.plot.style():
 # %%
 # Does it matter to you?
 # ----------------------
-# That depends on the number that you want.  The size of this chain is that of a random walk in both
-# ensembles.  Its squared radius of gyration is (n² − 1)/(6 n) = 3.325:
+# The answer depends on the number that you want.  Without a bending potential this chain is as
+# large as a random walk in both ensembles.  The mean squared radius of gyration is
+# (n² − 1)/(6 n) = 3.325:
 
 for ensemble in ("rigid", "stiff"):
     sample = fx.sample(chain, 100_000, ensemble=ensemble, rng=2)
@@ -91,5 +92,5 @@ print(f"effective frames: {weights.effective_size:.0f} of {len(frames)}")
 # %%
 # Where next
 # ----------
-# :doc:`/simulation` has forces, files that survive a kill, and many replicas.  :doc:`/metric` has
-# the determinant by itself, and :doc:`/analytic` has exact numbers for such means.
+# :doc:`/simulation` has forces, files that survive a kill, and many replicas.  :doc:`/metric`
+# explains the determinant, and :doc:`/analytic` has exact numbers for such means.

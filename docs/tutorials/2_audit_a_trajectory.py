@@ -5,17 +5,17 @@ Audit a trajectory, and correct its averages
 After this page you can tell from the files of a simulation whether its constraints have changed
 your averages, and by how much.  You can also correct the frames that you have.
 
-A simulation with constraints samples the **rigid** ensemble. The molecule has stiff springs instead
-of constraints, and samples the **stiff** ensemble. The potential ½ kT ln det H^bb separates the
-two. The audit evaluates this potential in every frame. Its spread, in kT, says how much the
-constraints matter.
+A simulation with constraints samples the **rigid** ensemble. A real molecule has stiff springs
+instead of constraints, and samples the **stiff** ensemble. The potential ½ kT ln det H^bb separates
+the two. The audit evaluates this potential in every frame. The spread of its values, in kT, says
+how much the constraints matter.
 """
 
 # %%
 # A trajectory
 # ------------
-# You have files of your own.  This page makes one file.  It has 48 chains of ten equal beads, with
-# all bonds and all angles constrained, as in torsional dynamics.  Bonds are 1.53 Å long, and angles
+# This page makes a file in the place of your own.  The file has 48 chains of ten equal beads.  All
+# bonds and all angles are constrained, as in torsional dynamics.  Bonds are 1.53 Å long, and angles
 # are tetrahedral, so that bends are 70.5°.  Nothing else acts on the chains, so that exact answers
 # are known.
 
@@ -52,15 +52,15 @@ report = audit(data, ("length", "angle"), as_is=True, histograms=True)
 print(report)
 
 # %%
-# One command does this in a shell.  Like ``read_chains`` it takes what MDAnalysis reads::
+# One command does this in a shell.  It reads the files that MDAnalysis reads::
 #
 #     fixman audit run.gsd --hard length,angle --as-is --plot audit.png
 #
-# The spread bounds what can happen: to first order, no average moves by more than 0.37 of its own
+# The spread is a bound: to first order, no average moves by more than 0.37 of its own
 # standard deviation.  The lines on ⟨R²⟩ and R_g say by how much two averages have moved.
 #
-# The histogram shows the spread.  Chains with a large determinant are too frequent in this run, and
-# weights put that right.
+# The histogram shows the spread.  Chains with a large determinant are too frequent in this run.
+# Weights correct this.
 
 (group,) = report.groups
 with fx.plot.style():
@@ -70,7 +70,7 @@ with fx.plot.style():
 # %%
 # If you forget ``as_is``
 # -----------------------
-# Leave out ``as_is``, and the audit sees that bonds and angles do not vary.  A note asks whether
+# Without ``as_is`` the audit still sees that bonds and angles do not vary.  A note asks whether
 # they were constrained.
 
 for note in audit(data, ("length", "angle")).remarks:
@@ -80,7 +80,7 @@ for note in audit(data, ("length", "angle")).remarks:
 # Weights
 # -------
 # The last line of the report, its verdict, proposes weights. The report already uses them for the
-# mean square of the distance between the ends. With springs this chain is a freely rotating one,
+# mean square of the distance between the ends. With springs this chain is a freely rotating chain,
 # for which a closed form is known.
 
 end = group.means["mean_square_end_to_end"]
@@ -93,7 +93,7 @@ print("the constraints add  {:.2f} ± {:.2f} Å²".format(*end.change))
 # %%
 # The difference has a small error, because both averages come from one set of samples.
 #
-# Average an observable of your own with the same weights, which are e^(−h), h = ½ ln det H^bb.
+# You can average an observable of your own with the same weights, e^(−h) with h = ½ ln det H^bb.
 # Here it is the cosine of the torsions.  With springs its mean is 0.
 
 x = data.groups[0].x  # (frames, chains, beads, 3)
@@ -105,7 +105,8 @@ print("⟨cos φ⟩ corrected    {:+.4f} ± {:.4f}".format(*weighted))
 
 # %%
 # Weights also correct a whole distribution.  Constraints make torsions near a right angle too
-# frequent.  With springs all torsions are equally likely, 1/360 a degree, which is the black line.
+# frequent.  With springs all torsions are equally likely. The black line is this density, 1/360 per
+# degree.
 
 with fx.plot.style():
     fig = fx.plot.figure(1.5, aspect=0.5)
@@ -138,6 +139,6 @@ print("⟨R²⟩ with the potential {:.2f} ± {:.2f} Å²".format(*observables.m
 # %%
 # Where next
 # ----------
-# :doc:`/audit` has the command, :doc:`/audit_examples` proteins and melts.
-# :doc:`/metric` has the weights for arrays.  :doc:`3_correct_an_openmm_run` adds the potential to a
-# simulation with OpenMM.
+# :doc:`/audit` explains the command, and :doc:`/audit_examples` has proteins and melts.
+# :doc:`/metric` explains weights for arrays.  :doc:`3_correct_an_openmm_run` adds the potential to
+# a simulation with OpenMM.

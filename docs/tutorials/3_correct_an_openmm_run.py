@@ -2,8 +2,8 @@
 Correct a run of OpenMM
 =======================
 
-After this page you can add one force to an OpenMM System with constraints, so that it samples what
-stiff springs would sample, and you can test that it does.
+After this page you can add one force to an OpenMM System with constraints.  With this force the
+System samples the ensemble of stiff springs.  You can also test that it does.
 
 OpenMM holds bonds by constraints. A run with constraints samples the **rigid** ensemble. A run with
 very stiff springs samples the **stiff** ensemble. Fixman's potential ½ kT ln det H^bb separates the
@@ -14,10 +14,10 @@ exact distributions.
 # %%
 # A System with constraints
 # -------------------------
-# The molecule is a chain of heavy and light beads in turn, of 80 and 14 Da, which makes the
-# difference large.  Its four bonds of 0.194 nm are constrained, and nothing else acts on it.  There
-# are forty copies.  Your own System may come from ``ForceField.createSystem``, with
-# ``constraints=app.AllBonds``.
+# The molecule is a chain of heavy and light beads in turn, of 80 and 14 Da.  With these masses the
+# two ensembles are clearly different.  The four bonds of 0.194 nm are constrained, and no other
+# forces act.  There are forty copies.  Your own System may come from
+# ``ForceField.createSystem``, with ``constraints=app.AllBonds``.
 
 import numpy as np
 import openmm
@@ -155,6 +155,6 @@ set_temperature(context, 320)
 # %%
 # Where next
 # ----------
-# :doc:`2_audit_a_trajectory` tells from a run without the force whether you need it.
+# :doc:`2_audit_a_trajectory` tells from a run without the force whether you need the force.
 # :doc:`/openmm` has angles, periodic boxes, tempering, files, and the cost.  :doc:`/analytic` has
 # more numbers to test a run against.

@@ -12,9 +12,9 @@ step of 1 or 2 fs on a simulation.  Torsional dynamics holds them.
 # %%
 # The molecule
 # ------------
-# Alanine dipeptide in implicit solvent.  A `Molecule` is made of the text of a PDB file, hydrogens
-# included, and of the names of OpenMM's force fields.  It is the potential of the run.  Lengths are
-# in nm, times in ps, and energies in kJ/mol.
+# The example is alanine dipeptide in implicit solvent.  A `Molecule` is made of the text of a PDB
+# file, hydrogens included, and of the names of OpenMM's force fields.  It is the potential of the
+# run.  Lengths are in nm, times in ps, and energies in kJ/mol.
 
 import warnings
 
@@ -71,10 +71,10 @@ print(f"{name} in the minimum: φ = {phi:.0f}°, ψ = {psi:.0f}°")
 # %%
 # The time step
 # -------------
-# Newton's equations conserve the energy.  How far it strays tells whether a step is too long.  From
-# the minimum half of the kinetic energy turns into potential, so begin at 600 K.  `fixman.simulate`
-# warns of long steps by the motion of free atoms.  Hydrogens on rigid angles are not free: the
-# warning is switched off.
+# Newton's equations conserve the energy, so its variation tells whether a step is too long.  If a
+# run starts in the minimum, half of its kinetic energy becomes potential energy.  So these runs
+# begin at 600 K.  `fixman.simulate` warns of steps that are long for free atoms.  Hydrogens on
+# rigid angles are not free, so the warning is switched off.
 
 warnings.filterwarnings("ignore", "dt=.* is long")
 T = kT(300)
@@ -88,8 +88,9 @@ for dt in (0.004, 0.008, 0.016, 0.032):
 # The run
 # -------
 # Take 16 fs for these two torsions.  :doc:`/torsional` has tables for all seven and for proteins,
-# which want 8 fs.  Eight replicas move in a heat bath.  The **stiff** ensemble is that of springs
-# in the place of all that is held.  φ and ψ are recorded.  The first 10 ps are left out.
+# which want 8 fs.  Eight replicas move in a heat bath.  In the **stiff**
+# ensemble the run samples as if stiff springs stood in the place of the constraints.  φ and ψ are
+# recorded.  The first 10 ps are left out.
 
 stepper = fx.Langevin(0.016, kT=T, friction=2.0, ensemble="stiff", potential=peptide)
 run = fx.simulate(
@@ -135,8 +136,8 @@ for place in (50, 0, -80):
     print(f"lowest energy at φ = {place}°: {energy[column].min():.1f} kT")
 
 # %%
-# The run has found the extended basin and, below it, the helical one.  It has never visited the
-# basin at φ > 0.  Its map does not show that something is missing.
+# The run has found the extended basin and, below it on the map, the helical one.  It has never
+# visited the basin at φ > 0.  Its map does not show that something is missing.
 #
 # How much has been sampled
 # -------------------------
@@ -162,13 +163,14 @@ with fx.plot.style():
     ax.legend()
 
 # %%
-# The error is too small itself where a series has less than some fifty correlation times, as here.
-# A share to be published takes runs ten times as long.  The basin at φ > 0 stays out of reach even
-# then, behind 20 kT.
+# If a series is shorter than some fifty correlation times, as here, the estimated error is too
+# small.  A share to be published needs runs ten times as long.  The basin at φ > 0 stays out of
+# reach even then, behind a barrier of 20 kT.
 #
 # Rigid or stiff?
 # ---------------
-# The grid answers without a run.  The rigid ensemble multiplies the density by √det H^bb.
+# The grid answers this question without a run.  The rigid ensemble multiplies the density by
+# √det H^bb.
 
 rigid = share * np.exp(0.5 * fx.logdet(chain, x))
 print(f"helical, rigid ensemble: {rigid[helical].sum() / rigid.sum():.3f}")

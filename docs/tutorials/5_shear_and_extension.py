@@ -13,10 +13,10 @@ chain is the usual model: beads that the solvent drags, on rods that do not stre
 # %%
 # Units
 # -----
-# The friction ζ of a bead, the length a of a rod, and kT are 1.  Rates of flow are in kT/ζa², and
-# viscosities, of one chain, in ζa².  The viscosity at rest is known: (n² − 1)/36 for n beads.  The
-# Weissenberg number compares the flow with the chain's own motion.  On this page it is
-# Wi = γ̇ η(0)/kT.  A flow with Wi far below 1 hardly changes the chain.
+# The friction ζ of a bead, the length a of a rod, and kT are 1.  Rates of flow are then in units of
+# kT/ζa². Viscosities are those of one chain, in units of ζa².  The viscosity at rest is known: (n²
+# − 1)/36 for n beads.  The Weissenberg number compares the flow with the chain's own motion.  On
+# this page it is Wi = γ̇ η(0)/kT.  A flow with Wi far below 1 hardly changes the chain.
 
 import numpy as np
 
@@ -56,8 +56,8 @@ for n, replicas, steps in ((2, 256, 8_000), (10, 64, 20_000)):
 print("2 beads, exact:", analytic.dumbbell_viscosity(Wis).round(4))
 
 # %%
-# The viscosity of the dumbbell falls, because it turns into the direction of the flow, where it
-# resists less.  The flow also stretches the chain.
+# The viscosity of the dumbbell falls, because the dumbbell turns into the direction of the flow,
+# and resists less there.  The flow also stretches the chain.
 
 with fx.plot.style():
     fig = fx.plot.figure(1.5, aspect=0.55)
@@ -72,8 +72,8 @@ with fx.plot.style():
 # %%
 # Extension
 # ---------
-# Uniaxial extension pulls along x.  At a weak rate the chain stays coiled; at a strong one it
-# unrolls.  Let 64 coils begin in a flow of rate 1:
+# Uniaxial extension pulls along x.  At a low rate the chain stays coiled, and at a high rate it
+# unrolls.  In this run 64 coils start in a flow of rate 1:
 
 
 def stretching(x):
@@ -119,9 +119,9 @@ for rate in rates:
 
 # %%
 # The viscosity rises ninefold while the chain unrolls. `rheology.tensions` gives the tension of
-# each rod, averaged over the noise. A straight chain without thermal motion has the tension ε̇ζa k
-# (n − k)/2 in rod k (dashed). In weak flows the tension is 2 kT/a in each rod, because free beads
-# would drift apart.
+# each rod, averaged over the noise. The dashed lines are the tensions ε̇ζa k (n − k)/2 of rod k in
+# a straight chain without thermal motion. In weak flows the tension is 2 kT/a in each rod, because
+# free beads would drift apart.
 
 limits = ((3 * at_rest, "coil, 3 η(0)"), (10 * (10**2 - 1) / 12, "straight chain"))
 with fx.plot.style():
@@ -143,8 +143,8 @@ with fx.plot.style():
 # %%
 # Is the time step short enough?
 # ------------------------------
-# Kramers' stress is made of the forces in the rods, and Giesekus' stress of the drag on the beads.
-# Their means are the same in a steady flow, if the time step is short enough:
+# Kramers' stress is computed from the forces in the rods, and Giesekus' stress from the drag on the
+# beads.  In a steady flow their means are the same if the time step is short enough:
 
 for dt in (0.004, 0.001):
     x, stepper = steady(chain, flow, dt, 64, round(16 / dt))
@@ -155,7 +155,7 @@ for dt in (0.004, 0.001):
 # %%
 # A long time step changes Giesekus' stress less than Kramers'.  The printed errors are those of
 # sampling.  The bias of a time step is of first order.  To publish a number, run with dt and dt/2,
-# and take twice the second less the first.
+# and take twice the value at dt/2 minus the value at dt.
 #
 # Where next
 # ----------

@@ -5,8 +5,9 @@ A robot, from its file to a controlled motion
 After this page you can read a robot from a URDF file, check that it is the robot that you mean,
 compute the torques that hold it, and follow it in time under a controller of your own.
 
-The robot has a column that turns, an upper arm and a forearm.  It shall carry an object along a
-path in one second.  Its controller knows the arm but not the object.  How far off is the hand?
+The robot has a column that turns, an upper arm and a forearm.  It is to carry an object along a
+path in one second.  Its controller knows the arm but not the object.  How far is the hand from its
+path?
 """
 
 # %%
@@ -46,7 +47,8 @@ text = """<robot name="carrier"> <link name="table"/>
 # Which joint is which
 # --------------------
 # `urdf.read` returns the chain with the names of its joints and links.  The hand is fixed to the
-# forearm, so both are one body.  Axes are those at the file's zero, in the frame of the base.
+# forearm, so both are one body.  The table has the axes of the joints where all coordinates are
+# zero, in the frame of the base.
 
 file = Path(tempfile.mkdtemp()) / "carrier.urdf"
 file.write_text(text)
@@ -60,8 +62,9 @@ for i, name in enumerate(robot.joint_names):
 # %%
 # Torques that hold it
 # --------------------
-# Inverse dynamics at rest gives them.  A file has no gravity, so `gravity` is given.  The check by
-# hand multiplies weights by levers.  A positive angle turns the arm down: axes are along +y.
+# Inverse dynamics at rest gives the torques that hold the arm.  A file has no gravity, so `gravity`
+# is an argument.  The check by hand multiplies weights by levers.  A positive angle turns the arm
+# down, because the axes of shoulder and elbow are along +y.
 
 start, goal = np.radians([-60.0, 20.0, 100.0]), np.radians([60.0, -60.0, 45.0])
 down, still = (0, 0, -9.81), np.zeros(3)
@@ -74,9 +77,9 @@ print("by hand", np.array([0, -shoulder, -elbow]).round(6), "N m")
 # %%
 # A path
 # ------
-# Axes made with ``projection="3d"`` show the arm in space.  Flat axes show the plane that the
-# arm fills most, in any direction.  Short orange strokes are the axes of joints, unless they point
-# at you.  The last stick ends at a mass centre, and the thin line leads on to the hand.
+# A panel with ``projection="3d"`` shows the arm in space.  A flat panel shows the plane in which
+# the arm extends most.  Short orange strokes are the axes of joints, unless they point at you.  The
+# last link is drawn as far as its mass centre, and a thin line leads from there to the hand.
 
 
 def path(t):
@@ -104,12 +107,13 @@ with fx.plot.style():
 # %%
 # Controllers, and the motion
 # ---------------------------
-# A PD controller pulls towards the path.  A computed-torque controller asks inverse dynamics for
-# the torque behind the acceleration that it wants.  `simulate` calls either in the middle of each
-# step.  The last robot has 1 kg more in its hand than the model of its controller.
+# A PD controller pulls towards the path.  A computed-torque controller chooses an acceleration, and
+# computes the torque for it by inverse dynamics.  `simulate` calls the controller in the middle of
+# each step.  The last robot has 1 kg more in its hand than the model of its controller.
 #
 # With the right model only the error of the time step is left, which falls to a quarter when the
-# step is halved.  The PD controller hangs below its goal by the weight over the gain.
+# step is halved.  Under the PD controller the arm hangs below its goal, by the torque of the weight
+# divided by the gain.
 
 
 def computed_torque(t, q, qd):
@@ -140,8 +144,8 @@ print("weight over 600", np.degrees(weight / 600).round(3) + 0.0, "degrees")
 # %%
 # Error and energy in time
 # ------------------------
-# The work of the motors is the sum of τ · Δq over the steps, with τ in the middle of each.  It must
-# be the energy that the robot gains.
+# The work of the motors is the sum of τ · Δq over the steps, with τ in the middle of each step.  It
+# must equal the energy that the robot gains.
 
 middles, turned = (run.q[1:] + run.q[:-1]) / 2, np.diff(run.q, axis=0)  # of the last run
 steps = zip(run.time[:-1] + run.dt / 2, middles, turned / run.dt, strict=True)
@@ -166,6 +170,6 @@ with fx.plot.style():
 # %%
 # Where next
 # ----------
-# :doc:`/robots` says what of a file is read and what is refused.  :doc:`/rigid_motion` has gains
-# that are part of the chain, which need no short steps, and runs on disk.
+# :doc:`/robots` says which parts of a file are read and which are refused.  :doc:`/rigid_motion`
+# makes gains a part of the chain, so that large gains need no short steps, and keeps runs on disk.
 # :doc:`/rigid_kinematics` has Jacobians, for a controller that works at the hand.

@@ -3,10 +3,11 @@ An elastic rod that sags
 ========================
 
 After this page you can make an elastic rod of rigid bodies, let it come to rest under its weight,
-choose the number of bodies, and say where beam theory ends.
+choose the number of bodies, and say where beam theory fails.
 
-The rod is a steel wire, 2 mm thick, clamped at one end and level there.  If 10 cm of it stick out,
-you will not see that it sags.  If 2 m stick out, it hangs down like a rope.  One chain serves both.
+The rod is a steel wire, 2 mm thick, clamped at one end and horizontal there.  If 10 cm of it stick
+out, you will not see that it sags.  If 2 m stick out, it hangs down like a rope.  One model
+describes both.
 """
 
 # %%
@@ -45,8 +46,9 @@ print(f"{rod.masses.sum():.6f} kg move, of {2.0 * density * area:.6f} kg of wire
 # -----------------
 # Let the rod go, with dampers, until nothing moves.  Dampers in proportion to the springs bring all
 # modes to rest in about the time of the slowest one, √(ρ A L⁴ / E I).  The scheme ``"euler"`` is
-# implicit in springs and dampers, so that a few hundred long steps are enough.  The shape at rest
-# depends neither on the step nor on the dampers.  Inverse dynamics says which torque is left over.
+# implicit in springs and dampers, so a few hundred long steps are enough.  The shape at rest
+# depends neither on the step nor on the dampers.  Inverse dynamics gives the torque that is left
+# over.
 
 
 def settle(n, length, steps=400):
@@ -66,8 +68,9 @@ def settle(n, length, steps=400):
 # %%
 # Small deflection: the number of bodies
 # --------------------------------------
-# Beam theory gives the tip the deflection w L⁴ / (8 E I), for a weight w per length.  The springs
-# turn the integral behind it into a sum, which is 1 − 1/(2 n²) of it.
+# In beam theory the tip has the deflection w L⁴ / (8 E I), for a weight w per length.  This formula
+# is an integral along the rod.  The springs replace the integral by a sum, which is 1 − 1/(2 n²)
+# times as large.
 
 counts, length = (2, 4, 8, 16, 32, 64), 0.1
 exact = weight * length**4 / (8 * bend)
@@ -85,8 +88,9 @@ for n in counts:
 #
 # Large deflection: the shape
 # ---------------------------
-# Twenty bodies, and lengths to 2 m.  The referee is the elastica, E I θ'' = w (L − s) cos θ for the
-# slope θ at the arc length s.  SciPy solves it as a boundary-value problem.
+# Rods of twenty bodies with lengths up to 2 m are compared with the elastica, which is the exact
+# shape: E I θ'' = w (L − s) cos θ for the slope θ at the arc length s.  SciPy solves this equation
+# as a boundary-value problem.
 
 
 def elastica(length):
@@ -121,8 +125,8 @@ with fx.plot.style():
     ax.legend()
 
 # %%
-# Beam theory is off by 3 % at one metre.  At two metres its sag is longer than the wire.  The
-# errors of the chain fall as 1/n² in both cases:
+# Beam theory is off by 3 % at one metre.  At two metres it gives a sag that is longer than the
+# wire.  The errors of the chain fall as 1/n² for small and for large deflections:
 
 end = elastica(2.0)[-1]
 large = [np.linalg.norm(settle(n, 2.0)[0][-1, ::2] - end) / 2.0 for n in counts]
@@ -142,9 +146,9 @@ with fx.plot.style():
 # %%
 # Modes
 # -----
-# The springs and the inertia matrix give the frequencies of the straight rod without weight.  Those
-# of a clamped beam are β² √(E I / (ρ A L⁴)) / 2π with cos β cosh β = −1.  Each comes twice, because
-# there are two planes.
+# The springs and the inertia matrix give the frequencies of the straight rod without weight.  The
+# frequencies of a clamped beam are β² √(E I / (ρ A L⁴)) / 2π with cos β cosh β = −1.  Each occurs
+# twice, because there are two planes.
 
 beta = np.array([1.87510407, 4.69409113, 7.85475744])
 beam = beta**2 * np.sqrt(bend / (density * area * 2.0**4)) / (2 * np.pi)
@@ -159,4 +163,4 @@ for n in (8, 32, 128):
 # Where next
 # ----------
 # :doc:`/rods` has a ring that a moment bends, lets rods swing, and clamps the other end too.
-# :doc:`/rigid_motion` says which step each scheme takes.
+# :doc:`/rigid_motion` says which time steps each scheme can take.

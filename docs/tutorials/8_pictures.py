@@ -2,19 +2,19 @@
 Pictures: each function of `fixman.plot`
 ========================================
 
-After this page you can find the picture that you need by its look, and copy the lines that draw it.
+After this page you can choose a picture by its look, and copy the lines that draw it.
 
-Each function takes a matplotlib ``ax`` and returns it, so that all of matplotlib works before and
-after.  `figure` makes a figure of so many widths of a journal's column, 3.4 inches each, and
-`style` sets the fonts while it is drawn and saved.
+Each function takes a matplotlib ``ax`` and returns it, so that you can change the picture with all
+of matplotlib.  The first argument of `figure` is the width, in columns of a journal of 3.4 inches.
+`style` sets the fonts while a figure is drawn and saved.
 """
 
 # %%
 # chain
 # -----
-# Beads and bonds of one configuration.  `values` colour the bonds: one number for each bond, or for
-# each hard coordinate, as tensions are.  Flat axes show the plane that the chain fills most, and
-# axes made with ``projection="3d"`` show space.
+# Beads and bonds of one configuration.  `values` colour the bonds.  Give one number for each bond,
+# or one for each hard coordinate, such as the tensions.  Flat axes show the plane in which the
+# chain is largest.  Axes made with ``projection="3d"`` show space.
 
 import timeit
 from functools import partial
@@ -41,7 +41,8 @@ with plot.style():
 # arm
 # ---
 # Rigid bodies at one posture: sticks from joint to joint and to the last mass centre.  The short
-# strokes are the axes of the joints.  The right picture is the plane that the arm fills most.
+# strokes are the axes of the joints.  The right picture shows the plane in which the arm is
+# largest.
 
 snake = rigid.SerialChain.snake(12)
 posture = np.tile([0.4, -0.2], 6)
@@ -56,9 +57,9 @@ with plot.style():
 # %%
 # trajectory
 # ----------
-# Numbers against time.  The motion of rigid bodies shows the change of its energy by itself: three
-# rods fall from the horizontal.  A run of chains needs `values`; each replica is a thin line, and
-# the mean is a thick one.
+# Numbers against time.  For a motion of rigid bodies the default number is the change of the
+# energy.  The left picture shows it for three rods that fall from the horizontal.  For a run of
+# chains you give the numbers.  Each replica is a thin line, and the mean is a thick one.
 
 rods = rigid.SerialChain.planar(lengths=[1, 1, 1], masses=[1, 1, 1], inertias=[1 / 12] * 3)
 fall = rigid.motion.simulate(rods, np.zeros(3), 1e-3, 4000, gravity=(0, -9.81, 0), every=10)
@@ -74,8 +75,9 @@ with plot.style():
 # %%
 # distribution
 # ------------
-# One quantity in both ensembles, on common bins: the bend of three beads whose middle one is light.
-# The exact rigid density, dotted, is √(1 − (cos θ / 1.2)²) up to a factor.  The stiff one is 1/2.
+# One quantity in both ensembles, on common bins.  Here it is the bend of three beads with a light
+# bead in the middle. The exact rigid density, dotted, is √(1 − (cos θ / 1.2)²) up to a factor.  The
+# stiff one is 1/2.
 
 trimer = fx.Chain.linear(3, masses=[1.0, 0.2, 1.0])
 bends = {
@@ -92,7 +94,8 @@ with plot.style():
 # %%
 # angle_histogram
 # ---------------
-# Densities per radian that you have already, drawn per degree: one mapping for each group.
+# Densities that you have already.  Give them per radian, as one mapping for each group.  The
+# picture is per degree.
 
 edges = np.linspace(0, np.pi, 37)
 densities = {
@@ -105,8 +108,9 @@ with plot.style():
 # %%
 # ramachandran
 # ------------
-# Free energy over two torsions in radians: pentane with hard bonds and angles and the torsional
-# potential of Ryckaert and Bellemans, at 300 K.  White bins were never visited.
+# Free energy over two torsions.  Give the torsions in radians.  The example is pentane with hard
+# bonds and angles and the torsional potential of Ryckaert and Bellemans, at 300 K.  White bins were
+# never visited.
 
 pentane = fx.Chain.linear(5, hard=("length", "angle"))
 torsion = RyckaertBellemans(np.array([9.28, 12.16, -13.12, -3.06, 26.24, -31.5]) / 2.494)
@@ -122,8 +126,9 @@ with plot.style():
 # %%
 # audit_histogram
 # ---------------
-# How far the ensembles are apart: ½ ln det H^bb of samples about its mean.  Solid lines are samples
-# of the rigid ensemble, and dashed ones have the weights of the stiff one.
+# Histograms of ½ ln det H^bb about its mean.  Their width says how far the two ensembles are apart.
+# Solid lines are samples of the rigid ensemble.  Dashed lines are these samples with the weights of
+# the stiff ensemble.
 
 halves = {}
 for n in (10, 80):
@@ -148,7 +153,7 @@ with plot.style():
 # %%
 # timing
 # ------
-# Seconds against the number of beads, with the exponents that you fitted in the legend.
+# Seconds against the number of beads.  The legend shows the exponents that you give.
 
 counts, seconds = (1000, 3000, 10_000, 30_000, 100_000), []
 for n in counts:

@@ -35,6 +35,7 @@ from fixman.chains.chain import Chain, require_chain
 
 if TYPE_CHECKING:
     from fixman.mechanics.partition import Partition
+    from fixman.rigid.closed import Linkage
     from fixman.rigid.model import SerialChain
     from fixman.rigid.motion import Trajectory
     from fixman.simulation.trajectory import Run
@@ -44,6 +45,7 @@ __all__ = [
     "angle_histogram", "arm", "audit_histogram", "chain", "distribution", "figure", "ramachandran",
     "spy", "style", "timing", "trajectory",
 ]  # fmt: skip
+__dir__ = __all__.copy  # completion shows public names alone
 
 COLUMN_WIDTH = 3.4  # inches
 
@@ -146,7 +148,7 @@ def _seen(ax: Axes, *points: Array) -> list[Array]:
 def _sticks(ax: Any, ends: Array, **options: Any) -> Any:
     if ends.shape[-1] == 2:
         return ax.add_collection(LineCollection(list(ends), **options))
-    sticks = Line3DCollection(ends, **options)
+    sticks = Line3DCollection(ends, clip_on=False, **options)
     if len(ends):
         ax.add_collection3d(sticks)
     return sticks
@@ -155,46 +157,76 @@ def _sticks(ax: Any, ends: Array, **options: Any) -> Any:
 def _lines(
     ax: Any, ends: Array, points: Array, color: Array | None = None, label: str = ""
 ) -> None:
-    """Draw sticks (m, 2, d) and balls (n, d), without a frame around them."""
     paint = {"color": PALETTE[0]} if color is None else {"array": color, "cmap": "viridis_r"}
+    before = ax.has_data()
     sticks = _sticks(ax, ends, linewidth=2.0, capstyle="round", **paint)
-    ax.plot(*points.T, "o", color="0.2", markersize=2.0)
+    ax.plot(*points.T, "o", color="0.2", markersize=2.0, clip_on=False)
     ax.set_aspect("equal", adjustable="datalim")
     ax.autoscale()
     ax.axis("off")
     if ax.name == "3d":
-        ax.auto_scale_xyz(*np.vstack([ends.reshape(-1, 3), points]).T)
+        ax.auto_scale_xyz(*np.vstack([ends.reshape(-1, 3), points]).T, had_data=before)
         ax.set_box_aspect(None, zoom=1.3)  # there are no labels to leave room for
     if color is not None:
         bar = ax.figure.colorbar(sticks, ax=ax, shrink=0.8, aspect=20, label=label)
         bar.outline.set_visible(False)
 
 
-def arm(ax: Axes, arm: SerialChain, q: npt.ArrayLike) -> Axes:
-    """Rigid bodies at one posture q: a stick from joint to joint and on to the last mass centre.
+def arm(
+    ax: Axes, arm: SerialChain | Linkage, q: npt.ArrayLike, *, tip: npt.ArrayLike | None = None
+) -> Axes:
+    """Rigid bodies at one posture q (nq,): sticks from joint to joint, and strokes along the axes.
 
-    Short strokes across the joints are their axes.  Axes are those of `chain`.
+    The last stick leads to ``tip (3,)``, a point of the last body, by default its mass centre; in
+    a linkage sticks lead from bodies to their closures.  Axes are those of `chain`; several
+    postures share them.
     """
-    from fixman.rigid import kinematics
+    from fixman.rigid import closed, kinematics, model
 
-    R, x = kinematics.frames(arm, q)
-    if x.ndim != 2:
-        raise ValueError(f"q must be one posture (nq,), got {np.shape(q)}: take a frame")
-    points = np.vstack([np.zeros(3), x, kinematics.position(arm, q, arm.n - 1, arm.centres[-1])])
-    axes = 0.04 * np.ptp(points, axis=0).max() * R[..., 2]
-    sticks = np.stack([points[:-1], points[1:]], axis=1)
-    sticks, turns, points = _seen(ax, sticks, np.stack([x - axes, x + axes], axis=1), points)
-    _lines(ax, sticks, points)
-    _sticks(ax, turns, color=PALETTE[1], linewidth=3.0)
+    q = arrays.series(q, (), "q")
+    if isinstance(arm, closed.Linkage):
+        arms, ends = arm.chains, [e for each in arm.closures for e in (each.a, each.b)]
+    else:
+        model.require_arm(arm)
+        arms, ends = (arm,), list[Any]()
+    if q.shape != (arm.nq,):
+        raise ValueError(f"q must be one posture ({arm.nq},), got {q.shape}: take a frame")
+    points: list[Any] = [e.point for e in ends if e.body is None]
+    sticks: list[Any] = []
+    turns: list[Any] = []
+    for k, each in enumerate(arms):
+        part, q = np.split(q, [each.nq])
+        R, x = kinematics.frames(each, part)
+        places = [(e.body, e.point) for e in ends if e.chain == k and e.body is not None]
+        if not any(body == each.n - 1 for body, _ in places):
+            places.append((each.n - 1, each.centres[-1] if tip is None else tip))
+        far = [kinematics.position(each, part, *place) for place in places]
+        joints = x if each.joints[0] == "free" else np.vstack([np.zeros(3), x])
+        sticks += [*np.stack([joints[:-1], joints[1:]], axis=1)]
+        sticks += [np.stack([x[body], end]) for (body, _), end in zip(places, far, strict=True)]
+        points += [*joints, *far]
+        turns.append(np.stack([x - R[..., 2], x + R[..., 2]], axis=1))
+    seen, strokes = np.stack(points), np.concatenate(turns)
+    middle = strokes.mean(axis=1, keepdims=True)
+    strokes = middle + 0.04 * np.ptp(seen, axis=0).max() * (strokes - middle)
+    lines, strokes, seen = _seen(ax, np.stack(sticks), strokes, seen)
+    _lines(ax, lines, seen)
+    _sticks(ax, strokes, color=PALETTE[1], linewidth=3.0)
     return ax
 
 
-def trajectory(ax: Axes, run: Run | Trajectory, values: npt.ArrayLike | None = None) -> Axes:
+def trajectory(
+    ax: Axes,
+    run: Run | Trajectory,
+    values: npt.ArrayLike | None = None,
+    *,
+    names: Sequence[str] = (),
+) -> Axes:
     """Numbers (frames, ...) against time, by default the change of energy of rigid bodies.
 
     A `Run` needs `values`, such as ``observables.radius_of_gyration(run.chain, run.x)``: each
     replica is a thin line, their mean a thick one.  Each component of a rigid-body array such as
-    ``run.q`` is one line.
+    ``run.q`` is one line; ``names`` of the components, such as `Robot.joint_names`, make a legend.
     """
     time = np.asarray(run.time if hasattr(run, "time") else run.times)
     if values is None:
@@ -209,7 +241,9 @@ def trajectory(ax: Axes, run: Run | Trajectory, values: npt.ArrayLike | None = N
     if hasattr(run, "times"):
         ax.plot(time, each, color="0.7", linewidth=0.5)
         each = each.mean(axis=1, keepdims=True)
-    ax.plot(time, each)
+    lines = ax.plot(time, each)
+    if names:
+        ax.legend(lines, names)
     ax.set_xlabel("time")
     return ax
 
@@ -239,8 +273,6 @@ def ramachandran(ax: Axes, phi: npt.ArrayLike, psi: npt.ArrayLike, bins: int = 6
     """
     edges = np.linspace(-180.0, 180.0, arrays.positive_int(bins, "bins") + 1)
     pair = [np.degrees(arrays.series(x, (), name)) for x, name in ((phi, "phi"), (psi, "psi"))]
-    if pair[0].shape != pair[1].shape:
-        raise ValueError(f"phi and psi must have one shape, got {pair[0].shape}, {pair[1].shape}")
     count, _, _ = np.histogram2d(pair[0].ravel(), pair[1].ravel(), edges)
     with np.errstate(divide="ignore"):
         energy = np.log(count.max()) - np.log(count)
@@ -366,6 +398,3 @@ def _legend_above(ax: Axes, columns: int = 1) -> None:
         loc="lower left", bbox_to_anchor=(0.0, 1.0), borderaxespad=0.2, ncols=columns,
         columnspacing=1.0, handlelength=1.4,
     )  # fmt: skip
-
-
-__dir__ = __all__.copy  # completion shows public names alone

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
 NEGLIGIBLE = 0.1  # kT
 LARGE = 1.0  # kT
+FEWEST_HELD = 5  # samples that tell whether all hard coordinates are held
 MANY = 0.9  # fraction of samples: where fewer differ, that is worth a note
 SHOWN_GROUPS, SHOWN_NOTES = 3, 10  # in the printed report
 SHOWN = 0.001  # smaller spreads are not told from rounding in the printed lines
@@ -39,13 +41,15 @@ def notes(group: GroupReport) -> list[str]:
 
 def _of_scatter(group: GroupReport) -> list[str]:
     scatter = group.scatter
-    if not scatter.held or group.samples < FEWEST_SAMPLES:
+    if not scatter.held or group.samples < FEWEST_HELD:
         return []
     if scatter.held == scatter.rows:
         return [
             f"no hard coordinate varies more than rounding does ({scatter.loosest}): was this run "
             "constrained, without Fixman's potential? then audit it as-is"
         ]
+    if group.samples < FEWEST_SAMPLES:  # a few rows can agree by chance
+        return []
     return [
         f"{scatter.held} of {scatter.rows} hard coordinates vary no more than rounding does: a "
         "constrained run is rigid in these; audit them alone, as-is"
@@ -63,7 +67,7 @@ def verdict(groups: Sequence[GroupReport]) -> str:
     beside = f" ({worst.label}, of {len(groups)} kinds of molecules)" if len(groups) > 1 else ""
     caveat = ""
     if worst.conclusive and not worst.constant and worst.independent < FEWEST_SAMPLES:
-        worth = counted(max(1, int(worst.independent)), "independent sample")
+        worth = counted(max(1, round(worst.independent)), "independent sample")
         caveat = f"; but all are worth {worth}: a longer run may have another spread"
     turning = sum(group.scatter.turning for group in groups if group.ensemble == "stiff")
     if turning:
@@ -72,6 +76,20 @@ def verdict(groups: Sequence[GroupReport]) -> str:
             "over the circle: constraining to a mean would change much more than the metric"
         )
     return f"{_finding(worst)}{beside}{caveat}"
+
+
+def of_frames(groups: Sequence[GroupReport]) -> str:
+    """Say what reweighting leaves of frames, if these hold several molecules."""
+    molecules = sum(group.half_logdet.shape[1] for group in groups)
+    moved = [g for g in groups if g.conclusive and not g.constant and g.spread >= NEGLIGIBLE]
+    if molecules == 1 or not moved:
+        return ""
+    left = math.prod(float(group.share.value) ** group.half_logdet.shape[1] for group in groups)
+    share = f"{100.0 * left:.2g} %" if left > 0.001 else "next to none"
+    return (
+        f"; each molecule is a sample here: the weight of a frame is the product over its "
+        f"{molecules} molecules, and leaves {share} of the frames"
+    )
 
 
 def _finding(group: GroupReport) -> str:

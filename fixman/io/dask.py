@@ -22,10 +22,15 @@ def connect(address: str, *, timeout: float = 10.0) -> Iterator[Any]:
     `timeout` in seconds, for the scheduler to answer and for a first worker to join it. Raises
     ConnectionError if either does not happen.
     """
-    open_client: Any = distributed.Client  # some versions have types, some have not
+    if not isinstance(address, str):
+        raise TypeError(f"address must be a string, such as tcp://127.0.0.1:8786, got {address!r}")
+    kind: Any = distributed.Client  # some versions have types, some have not
+    client = kind.__new__(kind)
     try:
-        client = open_client(address, timeout=timeout, set_as_default=False)
+        client.__init__(address, timeout=timeout, set_as_default=False)
     except Exception as error:  # a dozen kinds
+        # Closed here, since __del__ of a client that failed can block the start of the next one.
+        client.close()
         said = f"no Dask scheduler answers at {address}: {error}"
         raise ConnectionError(f"{said}; `dask scheduler` starts one") from error
     with client:

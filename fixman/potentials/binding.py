@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import operator
 import warnings
 from typing import Any
@@ -19,7 +20,7 @@ from fixman.chains.coordinates import GHOSTS, Index, Rows
 from fixman.chains.straight_bends import Lines
 from fixman.errors import SingularCoordinateError
 from fixman.kernels.algebra.vectors import SPACE
-from fixman.kernels.chain.rows import ANGLE, KINDS
+from fixman.kernels.chain.rows import ANGLE, KINDS, LENGTH
 from fixman.kernels.chain.rows import TORSION as TORSION_ROW
 from fixman.kernels.compiler.lanes import EIGHTS, LANES, ONE
 from fixman.kernels.potentials import forces
@@ -150,6 +151,16 @@ class Bound:
 
     def _refuse_terms(self, x: Array, frame: int) -> None:
         one = x.reshape(-1, self.chain.n, self.chain.dim)[frame].copy()
+        if self.tables.stretches is not None:
+            table = self.tables.stretches.table.reshape(-1, 4)
+            rows = _rows(self.chain, LENGTH, table[:, 2:])
+            lengths = rows.values(one)[0][0]
+            most = self.tables.stretches.parameters[table[:, 1] + 1]
+            for term in np.flatnonzero(lengths * lengths >= most).tolist():
+                text = f"{rows[term]} = {lengths[term]:.4g} is beyond the reach of FENE, "
+                text += f"{math.sqrt(most[term]):.4g}: start with shorter bonds, or make dt smaller"
+                where = arrays.frame_index(frame, x.shape[:-2])
+                raise SingularCoordinateError(text, frame=where, beads=rows[term].beads)
         for kind, terms in ((ANGLE, self.tables.bends), (TORSION_ROW, self.tables.torsions)):
             if terms is None:
                 continue
@@ -193,7 +204,8 @@ class Assembly:
         self.chain = chain
         self.forced = forced  # forces of one's own potentials are called
         self.sampled = sampled  # energies are called by compiled code
-        self.terms: dict[int, list[tuple[Index, Array]]] = {3: [], 4: []}  # by number of beads
+        # By number of beads.
+        self.terms: dict[int, list[tuple[Index, Array]]] = {2: [], 3: [], 4: []}
         self.field = np.zeros((chain.n, chain.dim))  # constant forces
         self.tethers: list[tuple[Index, Array]] = []
         self.pair: Pairs | None = None
@@ -221,7 +233,7 @@ class Assembly:
         self.call(self._python(force), term.energy)
 
     def bonded(self, kind: Any, terms: Rows, rows: Array) -> None:
-        """Add angles or torsions with a kind and a row of parameters each, or one for all."""
+        """Add bonds, angles or torsions with a kind and a row of parameters each, or one row."""
         if not len(terms):
             return
         size = KINDS[terms.kinds[0]].beads
@@ -307,6 +319,7 @@ class Assembly:
             axes=SPACE[:dim],
             units=units,
             field=self.field.ravel(),
+            stretches=_joined(Terms, self.terms[2]),
             bends=_joined(Terms, self.terms[3]),
             torsions=_joined(Terms, self.terms[4]),
             tethers=_joined(Tethers, self.tethers),
@@ -382,11 +395,15 @@ def _compiled_failure(what: str, function: Any, x: Array) -> Exception:
 
 
 def default_terms(chain: Chain, kind: int) -> Index:
-    """Beads of the angles or torsions of the chart and at closures that touch no ghost.
+    """Beads of all bonds, or of the angles or torsions of the chart and at closures.
 
-    The chart gives those that follow bonds; a closure the two angles that hard sets have there, and
+    Bonds include that to the base point.  Angles and torsions touch no ghost.  The chart gives
+    those that follow bonds; a closure the two angles that hard sets have there, and
     the torsions about the closure and about the bonds inwards from it.
     """
+    if kind == LENGTH:
+        held = [[(-1, 0)]] if chain.base == "fixed" else []
+        return np.concatenate([*held, bonds(chain)])
     table, size = chain.layout.chart, KINDS[kind].beads
     parents = chain.references[:, 0]
     closing = closures(chain)
@@ -405,7 +422,7 @@ def default_terms(chain: Chain, kind: int) -> Index:
 
 
 def named_terms(chain: Chain, beads: Beads | None, kind: int, name: str) -> Rows:
-    """Return the angles or torsions that are named, or else those of the chart and at closures."""
+    """Return the bonds, angles or torsions that are named, or else those of `default_terms`."""
     if kind == TORSION_ROW and chain.dim == 2:
         raise ValueError("there are no torsions in the plane: dim=2 has angles only")
     if beads is None:

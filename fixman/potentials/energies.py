@@ -20,15 +20,15 @@ import numpy as np
 from fixman._common import arrays
 from fixman._common.arrays import Array
 from fixman.chains.coordinates import GHOSTS, Rows
-from fixman.kernels.chain.rows import ANGLE, TORSION
+from fixman.kernels.chain.rows import ANGLE, LENGTH, TORSION
 from fixman.kernels.potentials.bonded import COMBINED, COSINE, HARMONIC, ORDER, SQUARED, TILTED
 from fixman.kernels.potentials.forces import PotentialTables
 from fixman.potentials import binding
 from fixman.potentials.binding import Assembly, Beads, Bound, bead_rows, bind
 
 __all__ = [
-    "WCA", "Bending", "BendingTorsion", "Bound", "Compiled", "Gravity", "LennardJones", "Potential",
-    "PotentialTables", "RyckaertBellemans", "Sum", "Tension", "Tether", "Torsion",
+    "FENE", "WCA", "Bending", "BendingTorsion", "Bound", "Compiled", "Gravity", "LennardJones",
+    "Potential", "PotentialTables", "RyckaertBellemans", "Sum", "Tension", "Tether", "Torsion",
     "bind", "from_parameters",
 ]  # fmt: skip
 
@@ -67,6 +67,43 @@ class _Term:
 
 
 # --- bonded ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class FENE(_Term):
+    """Bonds of finite extension: U = −½ k R² ln(1 − r²/R²), r < R, for chains with soft lengths.
+
+    ``FENE() + WCA(exclude=0)`` on ``Chain.linear(n, hard=())`` is the bead–spring chain of Kremer &
+    Grest (1990).  A bond of length R or more is an error.
+
+    Parameters
+    ----------
+    stiffness : float or (bonds,)
+        k, an energy over a squared length; 30 ε/σ² in that model.
+    reach : float or (bonds,)
+        R; 1.5 σ in that model.
+    beads : iterable of two beads or of Coordinate, optional
+        By default all bonds of the chain, that to the base point too.  A ring with soft lengths
+        does not know the bond that closes it: name all bonds.
+    """
+
+    INVARIANT = True
+
+    stiffness: float | tuple[float, ...] = 30.0
+    reach: float | tuple[float, ...] = 1.5
+    beads: Beads | None = None
+
+    def __post_init__(self) -> None:
+        stiffness, reach = _numbers(self.stiffness, "stiffness"), _numbers(self.reach, "reach")
+        if not np.all(np.array(reach) > 0.0):
+            raise ValueError(f"reach must be positive, got {self.reach!r:.80}")
+        self._set(stiffness=stiffness, reach=reach, beads=bead_rows(self.beads, 2, "bond"))
+
+    def _tabulate(self, tables: Assembly) -> None:
+        terms = binding.named_terms(tables.chain, self.beads, LENGTH, "bond")
+        k = arrays.one_or_each(self.stiffness, len(terms), "stiffness")
+        reach = arrays.one_or_each(self.reach, len(terms), "reach")
+        tables.bonded(0, terms, np.stack([k, reach**2], axis=1))
 
 
 @dataclass(frozen=True)

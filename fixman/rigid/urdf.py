@@ -8,7 +8,6 @@ them.  Three tables have the names of the format: `READ`, `NOTED` and `PASSED` o
 from __future__ import annotations
 
 import difflib
-import html
 import math
 import warnings
 import xml.etree.ElementTree as ET
@@ -91,14 +90,6 @@ class Robot(NamedTuple):
         """Chain, names of joints and number of notes, in three lines."""
         names = arrays.listed(self.joint_names, 8)
         return f"<Robot: {contents(self.chain)}\n joints: {names}\n notes: {len(self.notes)}>"
-
-    def _repr_html_(self) -> str:
-        """Table of the joints."""
-        kinds, masses = self.chain.joints, map("{:g}".format, self.chain.masses)
-        columns = map(str, range(self.chain.n)), self.joint_names, kinds, self.body_names, masses
-        rows = [("body", "joint", "kind", "link", "mass"), *zip(*columns, strict=True)]
-        cells = ("".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in rows)
-        return f"<table>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
 
 
 def read(
@@ -187,7 +178,6 @@ def _outwards(links: Mapping[str, object], joints: Sequence[FileJoint]) -> list[
 
 
 def _path(links: Mapping[str, object], joints: list[FileJoint], tip: str | None) -> set[str]:
-    """Return the links that the joints from the root to the tip move."""
     beyond: set[str] = set()
     ends: list[str] = []  # links with a joint that moves before them and none beyond
     for joint in reversed(joints):
@@ -199,10 +189,7 @@ def _path(links: Mapping[str, object], joints: list[FileJoint], tip: str | None)
     if not ends:
         raise ValueError("no joint moves; free_base=True makes it one floating body")
     if tip is None and len(ends) > 1:
-        raise ValueError(
-            "the joints branch, and tip must name the last link: one path is read, and other "
-            f"joints are locked at zero; chains end at {listed(ends)}"
-        )
+        raise ValueError(f"joints branch: tip must name a last link; chains end at {listed(ends)}")
     link = ends[0] if tip is None else tip
     if link not in links:
         near = difflib.get_close_matches(str(link), links, 3, 0.5) or ends

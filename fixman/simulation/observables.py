@@ -1,23 +1,28 @@
 """Observables of chains: sizes, angles, stiffness, scattering, motion, temperature; and errors.
 
 Functions of configurations take a chain and x (..., n, dim), or velocities, and keep the leading
-axes.  In series (frames, ...) axis 0 is time in equal steps, the others are independent copies.
+axes.  Energies, `structure_factor` and `radial_distribution` take a system.  In series
+(frames, ...) axis 0 is time in equal steps, the others are independent copies.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.fft import dct
+from scipy.spatial import cKDTree
 
 from fixman._common import arrays, statistics
 from fixman._common.arrays import Array
 from fixman.chains.chain import Chain, require_chain
+from fixman.chains.system import System, require_model
 from fixman.errors import FrameError
 from fixman.kernels.chain.rows import ANGLE, KINDS, TORSION
 from fixman.potentials.binding import bead_rows, bind, named_terms
+from fixman.potentials.systems import BoundSystem
 from fixman.simulation import lags
 from fixman.simulation.lags import CHUNK, Autocorrelation, Lagged, Mean, autocorrelation
 
@@ -41,6 +46,7 @@ __all__ = [
     "persistence_length",
     "potential_energy",
     "radial_density",
+    "radial_distribution",
     "radius_of_gyration",
     "rouse_modes",
     "structure_factor",
@@ -132,9 +138,64 @@ def radial_density(
     if bounds[0] < 0.0:
         raise ValueError(f"edges are radii, which are not negative, got {bounds[0]}")
     found = histogram(r, bounds, log_weights=log_weights)
-    volumes = np.pi * np.diff(bounds**chain.dim) * (4.0 / 3.0 if chain.dim == 3 else 1.0)
-    beads = chain.n * np.diff(bounds) / volumes
+    beads = chain.n * np.diff(bounds) / _shells(bounds, chain.dim)
     return Histogram(bounds, found.density * beads, found.error * beads)
+
+
+def radial_distribution(
+    system: System, x: ArrayLike, edges: ArrayLike | int = 50, *, between: bool = False
+) -> Histogram:
+    """Pair correlation g(r) in a periodic box: pairs of beads in shells over those of an ideal gas.
+
+    ``density`` of the answer is g, with errors as in `histogram`.  O(n) a frame for given radii.
+
+    Parameters
+    ----------
+    x : (frames, ..., n, dim)
+    edges : (shells + 1,) or int
+        Radii, or how many equal shells.  The largest is half of the shortest edge of the box.
+    between : bool
+        Count pairs of different chains only, over all such pairs.
+    """
+    if not isinstance(system, System) or system.box is None:
+        raise TypeError(f"system must be a fixman.System in a box, got {system!r:.80}")
+    x = _configurations(system, x, many=True)
+    most, bounds = 0.5 * float(system.box.min()), _edges(edges)
+    if isinstance(bounds, int):
+        bounds = np.linspace(0.0, most, bounds + 1)
+    if not 0.0 <= bounds[0] < bounds[-1] <= most:
+        said = f"edges are radii from 0 to half of the shortest edge of the box, {most:.6g}"
+        raise ValueError(f"{said}: got {bounds[0]:.6g} to {bounds[-1]:.6g}")
+    number, pairs = system.molecules()[:, None], float(system.n * (system.n - 1))
+    if arrays.flag(between, "between"):
+        pairs -= sum(many * one.n * (one.n - 1.0) for one, many in system.kinds)
+    if not pairs:
+        raise ValueError(f"{system!r} has no two beads to be counted")
+    frames = x.reshape(-1, system.n, system.dim)
+    counts = np.empty((len(frames), bounds.size - 1))
+    for frame, row in zip(frames, counts, strict=True):
+        points = np.mod(frame, system.box)
+        points[points >= system.box] = 0.0  # a little below 0 becomes an edge
+        row[:] = _pairs_in(points, system.box, bounds)
+        if between:  # along one more axis chains are far from each other
+            apart = np.hstack([points, 4.0 * most * number])
+            row -= _pairs_in(apart, np.append(system.box, 0.0), bounds)
+    counts *= system.volume / (pairs * _shells(bounds, system.dim))
+    series = counts.T.reshape(-1, *x.shape[:-2])
+    g, error = np.transpose([mean_with_error(one) for one in series])
+    return Histogram(bounds, g, error)
+
+
+def _pairs_in(points: Array, box: Array, bounds: Array) -> Array:
+    """Count the ordered pairs of points in each shell."""
+    tree = cKDTree(points, boxsize=box)
+    counts = np.asarray(tree.count_neighbors(tree, bounds, cumulative=False), np.float64)
+    return np.asarray(counts[1:])
+
+
+def _shells(bounds: Array, dim: int) -> Array:
+    """Volumes between spheres, or areas between circles."""
+    return np.asarray(np.pi * np.diff(bounds**dim) * (4.0 / 3.0 if dim == 3 else 1.0))
 
 
 # --- angles ---------------------------------------------------------------------------------------
@@ -260,30 +321,57 @@ def _decay(correlation: Array, pairs: Array) -> float:
     return 1.0 / slope if slope > 1e-15 else float("inf")
 
 
-def structure_factor(chain: Chain, x: ArrayLike, q: ArrayLike, *, directions: int = 64) -> Array:
+def structure_factor(
+    chain: Chain | System, x: ArrayLike, q: ArrayLike, *, directions: int = 64
+) -> Array:
     """Return the isotropic structure factor S(q) = ⟨|Σ_k e^(i q·x_k)|²⟩/n, (..., len(q)).
 
     The average runs over fixed directions of q.  It is unbiased for an ensemble without a preferred
     direction, and O(n) where Debye's double sum is O(n²).  To equal that sum for one frame of
     extent R it needs about (q R)² directions in space, q R in the plane.
+
+    A system in a periodic box has reciprocal vectors 2π m_a/L_a.  The average then runs over those
+    with lengths nearest to q: up to ``directions`` of them, and none that is more than π/(2 L), L
+    the longest edge, further from q than the nearest.
     """
-    x = _configurations(chain, x)
+    x = _configurations(chain, x, many=True)
     numbers = np.atleast_1d(arrays.real(q, (), "q"))
     arrays.require_finite(numbers, numbers.shape, "q", "place")
     if numbers.ndim != 1:
         raise ValueError(f"q must be a number or a list of numbers, got {numbers.shape}")
-    axes = _directions(chain.dim, arrays.positive_int(directions, "directions", 8 * chain.dim))
+    count = arrays.positive_int(directions, "directions", 8 * chain.dim)
+    axes = _directions(chain.dim, count)
     frames = x.reshape(-1, chain.n, chain.dim)
     frames = frames - frames.mean(axis=1, keepdims=True)  # keeps the phases small
     out = np.empty((len(frames), numbers.size))
-    size = max(1, CHUNK // (chain.n * len(axes)))
-    for start in range(0, len(frames), size):
-        along = frames[start : start + size] @ axes.T
-        for m, number in enumerate(numbers):
-            phase = number * along
+    box = chain.box if isinstance(chain, System) else None
+    for m, number in enumerate(numbers.tolist()):
+        vectors = number * axes if box is None else _reciprocal(box, number, count)
+        size = max(1, CHUNK // (chain.n * len(vectors)))
+        for start in range(0, len(frames), size):
+            phase = frames[start : start + size] @ vectors.T
             square = np.cos(phase).sum(axis=1) ** 2 + np.sin(phase).sum(axis=1) ** 2
             out[start : start + size, m] = square.mean(axis=1) / chain.n
     return out.reshape(*x.shape[:-2], numbers.size)
+
+
+def _reciprocal(box: Array, q: float, most: int) -> Array:
+    """Return reciprocal vectors of a box (vectors, dim) with lengths nearest to q, one of ±k."""
+    unit = 2.0 * np.pi / box
+    if not q >= 0.5 * unit.min():
+        said = f"q = {q:g} is too small for the box: its shortest reciprocal vector has the length"
+        raise ValueError(f"{said} {unit.min():.4g}")
+    ranges = [np.arange(-m, m + 1) for m in np.ceil(q / unit[:-1]).astype(int)]
+    across = np.stack(np.meshgrid(*ranges), axis=-1).reshape(-1, box.size - 1)
+    rest = q * q - np.sum((unit[:-1] * across) ** 2, axis=1)
+    last = np.floor(np.sqrt(np.maximum(rest, 0.0)) / unit[-1])[:, None]
+    m = np.concatenate([np.hstack([across, last + end]) for end in range(-1, 3)])
+    order = m @ (2.0 * np.abs(m).max() + 1.0) ** np.arange(box.size)
+    vectors = unit * m[order > 0.0]
+    away = np.abs(np.linalg.norm(vectors, axis=1) - q)
+    nearest = np.argsort(away, kind="stable")[:most]
+    kept = nearest[away[nearest] <= away[nearest[0]] + 0.25 * unit.min()]
+    return np.asarray(vectors[kept])
 
 
 def _directions(dim: int, count: int) -> Array:
@@ -362,38 +450,41 @@ def rouse_modes(chain: Chain, x: ArrayLike) -> Array:
 # --- energies -------------------------------------------------------------------------------------
 
 
-def kinetic_energy(chain: Chain, v: ArrayLike) -> Array:
+def kinetic_energy(chain: Chain | System, v: ArrayLike) -> Array:
     """½ Σ_k m_k |v_k|², (...)."""
-    v = _configurations(chain, v, "v")
+    v = _configurations(chain, v, "v", many=True)
     return np.asarray(0.5 * np.einsum("k,...ka,...ka->...", chain.masses, v, v))[()]
 
 
-def potential_energy(chain: Chain, x: ArrayLike, potential: Any) -> Array:
+def potential_energy(chain: Chain | System, x: ArrayLike, potential: Any) -> Array:
     """U of a potential of `fixman.potentials` or of the user's own, (...)."""
+    if isinstance(chain, System):
+        return BoundSystem(chain, potential).energy(x)
     return bind(chain, potential, forces=False).energy(x)
 
 
-def degrees_of_freedom(chain: Chain, conserved: int = 0) -> int:
+def degrees_of_freedom(chain: Chain | System, conserved: int = 0) -> int:
     """Count the quadratic terms of the kinetic energy that have ½ kT each.
 
     n·d less the number of hard coordinates, and less ``conserved``, the number of components of
     momentum and angular momentum that are always zero: 0 for `fixman.Langevin`, d for
     `fixman.Newton` of a free chain whose centre of mass rests.
     """
-    require_chain(chain)
+    require_model(chain)
     conserved = arrays.whole(conserved, "conserved", 0)
-    if chain.base == "fixed" and conserved:
+    kinds = chain.kinds if isinstance(chain, System) else ((chain, 1),)
+    if conserved and any(one.base == "fixed" for one, _ in kinds):
         raise ValueError(f"conserved={conserved}, but a fixed base takes up momentum: leave it 0")
     most = chain.dim * (chain.dim + 1) // 2  # momentum and angular momentum
     if conserved > most:
         raise ValueError(f"conserved={conserved}, but a free chain conserves at most {most}")
-    free = chain.n * chain.dim - chain.hard.size - conserved
+    free = sum(many * (one.n * one.dim - one.hard.size) for one, many in kinds) - conserved
     if free < 1:
         raise ValueError(f"no degree of freedom is left of {chain!r}: it has no temperature")
     return free
 
 
-def temperature(chain: Chain, v: ArrayLike, conserved: int = 0) -> Array:
+def temperature(chain: Chain | System, v: ArrayLike, conserved: int = 0) -> Array:
     """KT = 2 K / f of velocities that obey the constraints, (...), f of `degrees_of_freedom`."""
     return 2.0 * kinetic_energy(chain, v) / degrees_of_freedom(chain, conserved)
 
@@ -435,8 +526,11 @@ def mean_with_error(series: ArrayLike, *, log_weights: ArrayLike | None = None) 
 # --- arguments ------------------------------------------------------------------------------------
 
 
-def _configurations(chain: Chain, x: ArrayLike, name: str = "x") -> Array:
-    require_chain(chain)
+def _configurations(
+    chain: Chain | System, x: ArrayLike, name: str = "x", *, many: bool = False
+) -> Array:
+    check: Callable[[Any], None] = require_model if many else require_chain
+    check(chain)
     tail = (chain.n, chain.dim)
     x = arrays.real(x, tail, name)
     arrays.require_finite(x, tail, name)

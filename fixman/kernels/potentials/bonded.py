@@ -1,8 +1,8 @@
-"""Bends and torsions: energies and forces of one chain or of eight in lanes.
+"""Bonds, bends and torsions: energies and forces of one chain or of eight in lanes.
 
-Parameters of a bend are the stiffness k, θ₀, cos θ₀ and sin θ₀; of a torsion, a₀ and the pairs
-a_m, b_m of Σ a_m cos mφ + b_m sin mφ; of a torsion combined with its bends, a₀ … a₃ of
-sin³θ sin³θ′ Σ a_m cosᵐ φ.  ``work`` is that of `forces`.
+Parameters of a bond are k and R² of −½ k R² ln(1 − r²/R²); of a bend the stiffness k, θ₀, cos θ₀
+and sin θ₀; of a torsion, a₀ and the pairs a_m, b_m of Σ a_m cos mφ + b_m sin mφ; of a torsion
+combined with its bends, a₀ … a₃ of sin³θ sin³θ′ Σ a_m cosᵐ φ.  ``work`` is that of `forces`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from fixman.kernels.algebra.vectors import cross, fused_dot, minus, plus, put_vector, scaled, vector
 from fixman.kernels.chain.rows import SMALLEST_SINE
-from fixman.kernels.compiler.lanes import exact_call, load, pick, root, store
+from fixman.kernels.compiler.lanes import exact_call, ln, load, pick, root, store
 from fixman.kernels.compiler.steps import exact_step
 
 COSINE, TILTED, HARMONIC, SQUARED = range(4)
@@ -25,10 +25,11 @@ SMALLEST_SQUARE = SMALLEST_SINE**2
 
 
 class Terms(NamedTuple):
-    """Bends or torsions.
+    """Bonds, bends or torsions.
 
-    table (T · 5,) or (T · 6,) : of each term the kind of a bend or the order M of a torsion, or
-        `COMBINED`; where its parameters begin; its joints, the beads after `forces.GHOSTS`
+    table (T · 4,), (T · 5,) or (T · 6,) : of each term 0, the kind of a bend, or the order M of a
+        torsion or `COMBINED`; where its parameters begin; its joints, the beads after
+        `forces.GHOSTS`
     parameters (P,)
     """
 
@@ -69,6 +70,40 @@ def arc(s, c):
     angle = pick(a, b, (1.5707963267948966192 - angle) + 6.123233995736765886e-17, angle)
     angle = pick(0.0, c, (3.1415926535897932385 - angle) + 1.2246467991473531772e-16, angle)
     return pick(0.0, s, -angle, angle)
+
+
+@exact_step
+def push(work, joints, table, t, forces, axes, like):
+    for place in range(len(forces)):
+        k = joints + table[t + 2 + place]
+        put_vector(work, k, axes, plus(vector(work, k, axes, like), forces[place]))
+
+
+# --- bonds ----------------------------------------------------------------------------------------
+
+
+@exact_step
+def fene(work, table, t, parameters, axes, like):
+    """Energy of a bond, and the forces on its beads; NaN from r = R on."""
+    p = table[t + 1]
+    k, square = parameters[p], parameters[p + 1]
+    d = minus(vector(work, table[t + 3], axes, like), vector(work, table[t + 2], axes, like))
+    left = 1.0 - fused_dot(d, d) / square
+    left = pick(left, 0.0, left, math.nan)
+    return -0.5 * k * square * ln(left), (scaled(k / left, d), scaled(-k / left, d))
+
+
+@exact_call
+def add_stretches(stretches, work, joints, axes, like):
+    table, parameters = stretches
+    U = 3 * joints * len(axes)
+    total = load(work, U, like)
+    for t in range(0, table.size, 4):
+        energy, forces = fene(work, table, t, parameters, axes, like)
+        total = total + energy
+        push(work, joints, table, t, forces, axes, like)
+    store(work, U, total)
+    return work
 
 
 # --- bends ----------------------------------------------------------------------------------------
@@ -136,13 +171,6 @@ def tilted(bent, parameters, p, axes):
     if len(axes) == 3:
         g = g + parameters[p] * parameters[p + 3] * (bent[0] / bent[1])
     return energy, g
-
-
-@exact_step
-def push(work, joints, table, t, forces, axes, like):
-    for place in range(len(forces)):
-        k = joints + table[t + 2 + place]
-        put_vector(work, k, axes, plus(vector(work, k, axes, like), forces[place]))
 
 
 @exact_call

@@ -29,7 +29,7 @@ from fixman.kernels.compiler import lanes as lane
 from fixman.kernels.compiler.internals import WHOLE, carray, ir, numba, types, written
 from fixman.kernels.compiler.lanes import exact_call, exact_kernel, load, store
 from fixman.kernels.compiler.steps import exact_step
-from fixman.kernels.potentials.bonded import Terms, add_bends, add_torsions
+from fixman.kernels.potentials.bonded import Terms, add_bends, add_stretches, add_torsions
 from fixman.kernels.potentials.nonbonded import Pairs, add_pairs, lane_vector, put_lane_vector
 
 GHOSTS = 3  # see `coordinates`
@@ -56,6 +56,7 @@ class PotentialTables(NamedTuple):
     axes: Axes
     units: int
     field: np.ndarray[Any, np.dtype[np.float64]]
+    stretches: Terms | None
     bends: Terms | None
     torsions: Terms | None
     tethers: Tethers | None
@@ -230,8 +231,9 @@ def put_energies(energies, work, joints, axes, like):
     return work
 
 
-bends, torsions, tethers, pairs, external, energies_of = map(
-    given, (add_bends, add_torsions, add_tethers, add_pairs, add_external, put_energies)
+stretches, bends, torsions, tethers, pairs, external, energies_of = map(
+    given,
+    (add_stretches, add_bends, add_torsions, add_tethers, add_pairs, add_external, put_energies),
 )
 
 
@@ -264,6 +266,7 @@ def add_forces(X, F, first, tables, work, like):
     for k in range(joints - GHOSTS):
         total = begin(work, total, tables.field, X, (first + k, k, joints), axes, like)
     store(work, 3 * joints * dim, total)
+    work = stretches(tables.stretches, work, joints, axes, like)
     work = bends(tables.bends, work, joints, axes, like)
     work = torsions(tables.torsions, work, joints, axes, like)
     work = tethers(tables.tethers, work, joints, axes, like)

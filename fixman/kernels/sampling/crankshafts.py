@@ -8,8 +8,6 @@ is accepted with min(1, W′/W), W = e^(−U/kT), in the rigid ensemble √det H
 Points are the beads, behind those of a fixed base, which do not move (see `hard`).
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 

@@ -120,8 +120,9 @@ class Together(Prepared):
         """Move a state on."""
         parts, tally = parts_of(self.system, state), state.tally.copy()
         failures: list[tuple[int, int, int]] = []
+        forces = np.zeros_like(state.x)
         if self.joined:
-            failures = self._run_joined(state, parts, tally, (steps, workers))
+            failures, forces = self._run_joined(state, parts, tally, (steps, workers))
         elif tally.size:
             parts[0].tally = tally  # of one chain
         for k, one in enumerate(() if self.joined else self.movings):
@@ -129,26 +130,27 @@ class Together(Prepared):
             one.bound.check()
             failures += [(*f, k) for f in stuck]
         if failures:
-            self._raise(state, min(failures))
+            self._raise(forces, min(failures))
         put_together(self.system, state, parts)
         state.tally = tally if self.joined or not tally.size else parts[0].tally
         state.step += steps
 
     def _run_joined(
         self, state: State, parts: list[State], tally: Array, work: tuple[int, int]
-    ) -> list[tuple[int, int, int]]:
-        """Move chains on under common forces; return step, lane and kind of what failed."""
+    ) -> tuple[list[tuple[int, int, int]], Array]:
+        """Move chains on; return step, lane and kind of what failed, and their common forces."""
         system, decides, count = self.system, self.stepper.decides, len(self.movings[0].schedule)
         groups = [Group(one, part) for one, part in zip(self.movings, parts, strict=True)]
         failures: list[tuple[int, int, int]] = []
-        unmoved = False
+        unmoved, found = False, np.zeros_like(state.x)
         with pool_of(work[1]) as pool:
             for begin, end in self._stretches(work[0]):
                 starts, ends = (decides and place % count == 0 for place in (begin, end))
                 if not unmoved:
                     energies = np.zeros(len(state.x)) if starts or ends else None
                     x = system.join([self._beads(g, state) for g in groups])
-                    forces = system.split(self.bound.between(x, pool, energies))
+                    found = self.bound.between(x, pool, energies)
+                    forces = system.split(found)
                 for k, (one, group) in enumerate(zip(self.movings, groups, strict=True)):
                     given = np.zeros_like(group.x)
                     flat = forces[k].reshape(-1, *forces[k].shape[2:])
@@ -156,7 +158,7 @@ class Together(Prepared):
                     motion = one.motion._replace(given=given.reshape(-1))
                     failures += [(*f, k) for f in group.move(motion, (begin, end), pool)]
                 if failures:
-                    return failures
+                    return failures, found
                 unmoved = starts
                 if starts:
                     before = self._energies(groups, energies)
@@ -170,7 +172,7 @@ class Together(Prepared):
             lost: list[tuple[int, int]] = []
             parts[k] = group.state(work[0], lost)
             failures += [(*f, k) for f in lost]
-        return failures
+        return failures, found
 
     def _energies(self, groups: list[Group], between: Any) -> Array:
         """Return the energies (replicas,) of all chains, kinetic ones too, and between them."""
@@ -215,7 +217,7 @@ class Together(Prepared):
         x: Array = group.x[: group.replicas, group.ghosts :]
         return x.reshape(len(state.x), -1, *x.shape[1:])
 
-    def _raise(self, state: State, failure: tuple[int, int, int]) -> None:
+    def _raise(self, forces: Array, failure: tuple[int, int, int]) -> None:
         """Say which chain of which replica has no solution, and why."""
         step, lane, kind = failure
         chain, many = self.system.kinds[kind]
@@ -223,11 +225,11 @@ class Together(Prepared):
         number += sum(count for _, count in self.system.kinds[:kind])
         bead = int(np.argmax(self.system.molecules() == number))
         beads = slice(bead, bead + chain.n)
-        pull = np.linalg.norm(self.bound.between(state.x)[replica, beads], axis=-1)
+        pull = np.linalg.norm(forces[replica, beads], axis=-1)
         worst = int(np.argmax(np.where(np.isfinite(pull), pull, np.inf)))
         raise ConstraintSolveError(
             f"step {step} of chain {number} in replica {replica} has no solution",
-            f": the largest force at step {state.step} is {pull[worst]:.3g}, on bead "
+            f": its largest force from outside is {pull[worst]:.3g}, on bead "
             f"{worst} of the chain: start without overlaps (fixman.push_off), or make dt smaller "
             f"than {self.stepper.dt:g}",
             step=step,
