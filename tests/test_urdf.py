@@ -231,6 +231,9 @@ def test_robots_are_kept_and_not_changed(read):
 
 def test_robots_say_what_they_are(read):
     found = read(robot(*ARM, *HAND), "left")
+    table = found._repr_html_()
+    assert table.count("<tr>") == found.chain.n + 1
+    assert all(f"<td>{name}</td>" in table for name in found.joint_names)
     first, second, third = repr(found).splitlines()
     assert first.startswith("<Robot: 3 bodies, 2 revolute, 1 prismatic; 3 coordinates, mass 3.")
     assert second == " joints: shoulder, elbow, left slide"

@@ -185,10 +185,11 @@ def arm(
 
     q = arrays.series(q, (), "q")
     if isinstance(arm, closed.Linkage):
-        arms, ends = arm.chains, [e for each in arm.closures for e in (each.a, each.b)]
+        arms = arm.chains
+        ends: list[Any] = [end for each in arm.closures for end in (each.a, each.b)]
     else:
         model.require_arm(arm)
-        arms, ends = (arm,), list[Any]()
+        arms, ends = (arm,), []
     if q.shape != (arm.nq,):
         raise ValueError(f"q must be one posture ({arm.nq},), got {q.shape}: take a frame")
     points: list[Any] = [e.point for e in ends if e.body is None]

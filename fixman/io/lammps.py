@@ -201,7 +201,8 @@ class Forces:
         bits = IMAGES[images.itemsize]
         numbers = (boxes[order - 1] + (1 << bits - 1)) & (1 << bits) - 1
         images[:] = numbers @ (1 << bits * np.arange(3))
-        return placed
+        found: Array = placed
+        return found
 
     def _atoms(self, *names: str) -> list[Any]:
         """Return views of what LAMMPS has of its atoms, in its order."""

@@ -8,6 +8,7 @@ them.  Three tables have the names of the format: `READ`, `NOTED` and `PASSED` o
 from __future__ import annotations
 
 import difflib
+import html
 import math
 import warnings
 import xml.etree.ElementTree as ET
@@ -90,6 +91,14 @@ class Robot(NamedTuple):
         """Chain, names of joints and number of notes, in three lines."""
         names = arrays.listed(self.joint_names, 8)
         return f"<Robot: {contents(self.chain)}\n joints: {names}\n notes: {len(self.notes)}>"
+
+    def _repr_html_(self) -> str:
+        """Table of the joints."""
+        kinds, masses = self.chain.joints, map("{:g}".format, self.chain.masses)
+        columns = map(str, range(self.chain.n)), self.joint_names, kinds, self.body_names, masses
+        rows = [("body", "joint", "kind", "link", "mass"), *zip(*columns, strict=True)]
+        cells = ("".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in rows)
+        return f"<table>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
 
 
 def read(
