@@ -76,7 +76,7 @@ def slope(times: np.ndarray, energies: np.ndarray) -> tuple[float, float]:
 def draw(out: Output, series: dict[str, dict[str, np.ndarray]]) -> None:
     with plot.style():
         finding = (
-            "In a million steps the energy does not drift, and bonds stay as long as they were"
+            "In a million steps the energy stays near its first value, and bonds keep their lengths"
         )
         fig, (upper, lower) = panels(finding, 1, 2, sharex=True)
         for color, (name, found) in zip(plot.PALETTE, series.items(), strict=False):

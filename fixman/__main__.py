@@ -1,7 +1,5 @@
 """``fixman`` and ``python -m fixman``: Ctrl-C ends it quietly from the first import on."""
 
-from __future__ import annotations
-
 import signal
 import sys
 

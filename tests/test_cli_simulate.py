@@ -209,7 +209,7 @@ def test_flows(asked):
         ("--bending nan", "--bending: stiffness is nan"),
         (
             "--chain ring:9 --wca --hard length,angle",
-            "--wca and --lj start from a stretched chain, a",
+            "--wca and --lj start from linear chains, rings",
         ),
     ],
 )
@@ -572,7 +572,7 @@ def test_export(run, peer):
         (["--to", "x.h5", "--replica", "0"], "--replica is not for .h5"),
         (["--to", "x.gsd", "--replica", "2"], "the run has replicas 0 to 1, got 2"),
         (["--to", "x.gsd", "--start", "20"], "no frame of run is chosen"),
-        (["--to", "x.gsd", "--step", "0"], "--step must not be 0"),
+        (["--to", "x.gsd", "--step", "0"], "step cannot be zero"),
         (["--to", "nowhere/x.gsd"], "no such folder"),
     ],
 )

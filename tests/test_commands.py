@@ -263,7 +263,6 @@ def test_info_refuses_in_a_line(run, peer, name, content):
     assert err.startswith("fixman: error: ")
     assert err.count("\n") == 1
     assert name in err
-    assert ("their topology or run" in err) == name.endswith((".npz", ".h5", ".dcd"))
 
 
 # --- rigid ----------------------------------------------------------------------------------------
@@ -356,7 +355,7 @@ def test_a_robot_with_branches_names_its_ends(run):
     for name in ("rigid", "info"):
         code, _, err = run(name, "robot.urdf")
         assert code == 1
-        assert "tip must name the last link" in err
+        assert "tip must name a last link" in err
         assert "chains end at 'a', 'b'" in err
         assert run(name, "robot.urdf", "--tip", "b")[0] == 0
 

@@ -178,7 +178,7 @@ def test_files_of_other_sizes_are_told_so(run, files, tmp_path, topology, kind, 
     code, out, err = run("audit", first, path)
     assert (code, out) == (1, "")
     if kind != "data":
-        assert "; are these topology and trajectory of one system?" in err
+        assert "MDAnalysis cannot read" in err
         return
     assert err == (
         f"fixman: error: {path} has {chains * BEADS} atoms, and the topology {first} has "
@@ -240,7 +240,7 @@ def test_a_topology_that_lost_an_atom(run, files, tmp_path):
     other = tmp_path / "run.pdb"
     MDAnalysis.Universe(str(files[1]), to_guess=()).atoms.write(str(other))
     err = run("audit", path, other)[2]
-    assert err.endswith("? if the name misleads, give --topology-format 'PSF' or --format 'DCD'\n")
+    assert err.endswith("; if the name misleads, give --topology-format 'PSF' or --format 'DCD'\n")
 
 
 def test_a_frame_of_another_size_is_named(files, monkeypatch):

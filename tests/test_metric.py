@@ -420,7 +420,7 @@ def test_the_effective_size_is_that_of_the_observable():
     assert risen == pytest.approx(size, rel=1e-9)
     fresh = reweight(chain, x, observable=rng.normal(size=4000)).effective_size
     assert fresh > 2500
-    with pytest.raises(ValueError, match=r"one value a sample, \(4000,\), got \(3,\)"):
+    with pytest.raises(ValueError, match=r"have shape \(4000,\), got \(3,\)"):
         reweight(chain, x, observable=np.ones(3))
     with pytest.raises(ValueError, match="observable is nan at frame 7"):
         reweight(chain, x, observable=np.where(np.arange(4000) == 7, np.nan, 1.0))
@@ -428,7 +428,7 @@ def test_the_effective_size_is_that_of_the_observable():
 
 def test_weights_need_frames():
     chain = fx.Chain.linear(3)
-    with pytest.raises(ValueError, match="time as first axis, got one configuration"):
+    with pytest.raises(ValueError, match="time as its first axis, got one configuration"):
         reweight(chain, np.eye(3))
     with pytest.raises(ValueError, match="x has no frames"):
         reweight(chain, np.empty((0, 3, 3)))

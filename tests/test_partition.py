@@ -342,7 +342,7 @@ def test_closures_refuse_what_needs_independent_coordinates(s):
         lambda: part.mass_matrix(),
         lambda: fx.inverse_dynamics(s.chain, s.x, s.v, s.torque),
     ):
-        with pytest.raises(ValueError, match=r"closures or extra rows.*outnumber"):
+        with pytest.raises(ValueError, match="closures or extra rows"):
             function()
 
 
@@ -377,7 +377,7 @@ def test_a_folded_ring_names_its_dependent_rows():
 def test_a_light_bead_between_others_is_refused_with_the_ratio(hard):
     light = fx.Chain.linear(6, hard=hard, masses=[1, 1, 1, 2e-14, 1, 1])
     x = fx.random_walks(light, angles=[0.5, 1.0, 0.7, 1.2, 0.9], torsions=1.0, rng=1)[0]
-    ratio = r"or seems to, as the masses of their beads differ by a factor of 5e\+13 \(beside hard"
+    ratio = r"or seems to, as the masses of their beads differ by a factor of 5e\+13"
     with pytest.raises(fx.SingularConstraintError, match=ratio):
         fx.logdet(light, x)
     for masses in ([1, 1, 1, 1e-10, 1, 1], [1, 1, 1, 1, 1, 1e-14], [1, 1, 1, 1e14, 1, 1]):

@@ -134,7 +134,7 @@ def test_what_cannot_be_drawn_is_refused(ax, space):
             call([np.nan, 0.0])
         with pytest.raises(ValueError, match="none of them 0"):
             call([])
-    with pytest.raises(ValueError, match="phi and psi must have one shape"):
+    with pytest.raises(ValueError, match="same length"):
         fx.plot.ramachandran(ax, [0.0, 1.0], [0.0])
     for axes in (ax, space):
         fx.plot.chain(axes, fx.Chain.linear(1), np.zeros((1, 3)))

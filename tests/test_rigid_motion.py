@@ -739,7 +739,7 @@ def test_rounds_that_go_astray_are_not_called_fast():
     def pushed_away(t, q, qd):
         return 1e6 * qd * abs(qd).max() + 1.0
 
-    message = r"not solved in step 1.*sign\(qd\).*replace\(arm, damping"
+    message = r"not solved in step 1.*sign\(qd\).*damping, stiffness and rest"
     with pytest.raises(FrameError, match=message):
         simulate(arm, q, 0.01, 5, qd=1e-3 * qd, tau=pushed_away)
 
@@ -787,5 +787,5 @@ def test_trajectories_are_immutable_and_say_what_they_are():
     assert repr(run) == f"<Trajectory: 3 frames, {steps}>"
     with pytest.raises(ValueError, match="read-only"):
         run.q[0] = 0.0
-    with pytest.raises(TypeError, match="no closures"):
+    with pytest.raises(TypeError, match="must be a Linkage"):
         _ = run.gap

@@ -385,9 +385,7 @@ def test_zero_inertia_and_mass_are_refused_by_name():
             lambda: partition.logdet_hard(bad, q),  # noqa: B023
             lambda: partition.hard_block(bad, q),  # noqa: B023
         ):
-            with pytest.raises(
-                fx.SingularConstraintError, match=r"body 4.*articulated_body.*fixman\.Partition"
-            ):
+            with pytest.raises(fx.SingularConstraintError, match=r"body 4.*articulated_body"):
                 ask()
     planar = SerialChain.planar(np.ones(3), [1.0, 1.0, 0.0], [1.0, 1.0, 0.0])
     with pytest.raises(fx.SingularConstraintError, match="body 2"):

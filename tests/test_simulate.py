@@ -311,7 +311,7 @@ def test_whole_numbers_at_first_cost_no_digits():
 
 def test_observables_keep_their_shape():
     shapes = iter([(9, 2), (9, 3)])
-    with pytest.raises(ValueError, match=r"growing changes its shape from \(9, 2\) to \(9, 3\)"):
+    with pytest.raises(ValueError, match=r"growing changes its shape .* from \(9, 2\) to \(9, 3\)"):
         run_it(observables={"growing": lambda chain, x: np.zeros(next(shapes))})
 
 

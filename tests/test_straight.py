@@ -162,7 +162,11 @@ def test_chains_with_straight_bends_are_written_and_read():
 @pytest.mark.parametrize(
     ("arguments", "error", "text"),
     [
-        ({"straight": np.zeros((5, 3), int)}, ValueError, "(?s)floating-point.*an angle has 3"),
+        (
+            {"straight": np.zeros((5, 3), int)},
+            ValueError,
+            "(?s)list of bends or positions.*must name 3",
+        ),
         ({"straight": [(0, 1, 7)]}, ValueError, r"list of bends.*not among 0 to 4"),
         ({"straight": [(0, 1)]}, ValueError, "list of bends"),
         ({"straight": (0, 1, 2)}, ValueError, "list of bends"),
@@ -170,7 +174,7 @@ def test_chains_with_straight_bends_are_written_and_read():
         ({"straight": 3}, TypeError, "list of bends"),
         ({"straight": [(0, 1, 2), (1, 2, 0)]}, ValueError, "not in a row"),
         ({"straight": [(0, 1, 2)], "dim": 2}, ValueError, "in the plane"),
-        ({"straight": [(1, 2, 3)], "hard": np.arange(15) > 9}, ValueError, "no gradient"),
+        ({"straight": [(1, 2, 3)], "hard": np.arange(15) > 9}, ValueError, "beads in line"),
     ],
 )
 def test_what_cannot_be_straight_is_refused(arguments, error, text):

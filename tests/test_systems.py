@@ -269,12 +269,6 @@ def test_refusals(small):
         fx.System(fx.Chain.linear(3, base="fixed"), box=3.0)
     with pytest.raises(ValueError, match="two cutoffs"):
         bind(fx.System(chain, box=4.0), LennardJones())
-    with pytest.raises(TypeError, match="HybridMonteCarlo"):
-        fx.simulate(system, x, fx.HybridMonteCarlo(0.1), 1)
-    with pytest.raises(TypeError, match="MonteCarlo"):
-        fx.simulate(system, x, fx.MonteCarlo(), 1)
-    with pytest.raises(ValueError, match="schemes"):
-        fx.simulate(system, x, fx.Brownian(0.01, scheme="midpoint"), 1)
     with pytest.raises(ValueError, match="open space"):
         fx.random_walks(fx.System(chain, 2))
     crowded = fx.System(fx.Chain.linear(4, dim=2), 30, box=5.0)
@@ -332,3 +326,48 @@ def test_fixed_bases_keep_their_bonds():
     v = fx.simulate(system, x0, fx.Newton(0.01, kT=1.0), 1, rng=1).v[0, 0]
     along = np.sum(system.split(v)[0][:, 0] * system.split(x0)[0][:, 0], axis=-1)
     assert np.abs(along).max() < 1e-12
+
+
+def test_errors_of_a_step_name_chain_and_bead(small):
+    system, x = small
+
+    class Late:
+        """Fail, or pull, at the bead 7 of the second replica, after some calls."""
+
+        def __init__(self, value):
+            self.value, self.calls = value, 0
+
+        def energy(self, x):
+            return 0.0
+
+        def force(self, x):
+            self.calls += 1
+            found = np.zeros_like(x)
+            if self.calls > 8 and self.calls % 2 == 0:
+                found[7] = self.value, 0.0, 0.0
+            return found
+
+    for value, kind in ((np.nan, fx.FrameError), (1e9, fx.ConstraintSolveError)):
+        stepper = fx.Langevin(0.004, potential=WCA() + fx.potentials.Sum((Late(value),)))
+        with pytest.raises(kind, match=r"(bead 2 of )?chain 1.* replica 1") as caught:
+            fx.simulate(system, np.stack([x, x]), stepper, 20, rng=1)
+        assert caught.value.beads == (7,)
+        assert caught.value.replica == 1
+
+
+def test_the_skin_changes_no_bit(small):
+    """Tables of any skin give the same forces, and the skin follows the length of steps."""
+    system, x = small
+    wanted = bind(system, WCA()).force(x)
+    skins = []
+    for step in (1e-2, 2e-3):
+        bound = bind(fx.System(system.kinds, box=2.0 * system.box), WCA())
+        y = x.copy()
+        for _ in range(400):
+            y += step * np.sin(40.0 * x)
+            bound.force(y)
+        skins.append(bound.pairs().skin)
+        bound = bind(system, WCA())
+        bound.pairs().skin = skins[-1]
+        np.testing.assert_array_equal(bound.force(x), wanted)
+    assert skins[1] < 0.75 * skins[0]

@@ -231,13 +231,13 @@ def test_robots_are_kept_and_not_changed(read):
 
 def test_robots_say_what_they_are(read):
     found = read(robot(*ARM, *HAND), "left")
+    table = found._repr_html_()
+    assert table.count("<tr>") == found.chain.n + 1
+    assert all(f"<td>{name}</td>" in table for name in found.joint_names)
     first, second, third = repr(found).splitlines()
     assert first.startswith("<Robot: 3 bodies, 2 revolute, 1 prismatic; 3 coordinates, mass 3.")
     assert second == " joints: shoulder, elbow, left slide"
     assert third == f" notes: {len(found.notes)}>"
-    rows = found._replace(body_names=("upper", "<b>", "left"))._repr_html_().split("<tr>")[2:]
-    assert rows[1].startswith("<td>1</td><td>elbow</td><td>revolute</td><td>&lt;b&gt;</td>")
-    assert len(rows) == 3
 
 
 def test_long_chains(read):
@@ -565,7 +565,7 @@ MIMIC = '<mimic joint="right slide"/>'
         (
             robot(*ARM, *HAND),
             None,
-            "name the last link: one path is read, .* at zero; chains end at 'left', 'right'",
+            "tip must name a last link; chains end at 'left', 'right'",
         ),
         (robot(*ARM, *HAND), "base", "no joint on the way to link 'base' moves"),
         (

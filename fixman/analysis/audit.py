@@ -286,16 +286,12 @@ def audit(
     different numbers of frames; and what `Chain`, `logdet` and `project` raise.
     """
     names, as_is = samples.hard_names(hard), arrays.flag(as_is, "as_is")
-    notes, histograms = (
-        arrays.list_of(notes, "notes", "words"),
-        arrays.flag(histograms, "histograms"),
-    )
+    notes = arrays.list_of(notes, "notes", "words")
+    histograms = arrays.flag(histograms, "histograms")
     if isinstance(groups, ChainData):
         notes, frames, groups = [*groups.notes, *notes], groups.frames, groups.groups
     else:
-        groups = arrays.list_of(
-            groups, "groups", "ChainGroup, or what read_chains returns", ChainGroup
-        )
+        groups = arrays.list_of(groups, "groups", "ChainGroup", ChainGroup)
         frames = np.arange(max((len(np.atleast_1d(group.x)) for group in groups), default=0))
     checked = [_checked(group, number, frames) for number, group in enumerate(groups)]
     looks = [samples.thinned(group.x)[samples.evenly(len(frames))] for group in checked]

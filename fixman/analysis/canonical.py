@@ -91,7 +91,6 @@ def walk(pairs: Indices, starts: Indices, molecule: Indices) -> Indices:
 
 
 def _neighbours(pairs: Indices, size: int) -> sparse.csr_array[Any, Any]:
-    """Neighbours of each atom, in the order of their numbers, as a matrix."""
     graph = topology.graph(size, np.concatenate([pairs, pairs[:, ::-1]]))
     graph.sort_indices()
     return graph

@@ -6,8 +6,6 @@ between their ends. Each tied piece of a molecule is set by itself, and carries 
 it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple

@@ -45,6 +45,7 @@ __all__ = [
     "angle_histogram", "arm", "audit_histogram", "chain", "distribution", "figure", "ramachandran",
     "spy", "style", "timing", "trajectory",
 ]  # fmt: skip
+__dir__ = __all__.copy  # completion shows public names alone
 
 COLUMN_WIDTH = 3.4  # inches
 
@@ -156,7 +157,6 @@ def _sticks(ax: Any, ends: Array, **options: Any) -> Any:
 def _lines(
     ax: Any, ends: Array, points: Array, color: Array | None = None, label: str = ""
 ) -> None:
-    """Draw sticks (m, 2, d) and balls (n, d), without a frame around them."""
     paint = {"color": PALETTE[0]} if color is None else {"array": color, "cmap": "viridis_r"}
     before = ax.has_data()
     sticks = _sticks(ax, ends, linewidth=2.0, capstyle="round", **paint)
@@ -185,10 +185,11 @@ def arm(
 
     q = arrays.series(q, (), "q")
     if isinstance(arm, closed.Linkage):
-        arms, ends = arm.chains, [e for each in arm.closures for e in (each.a, each.b)]
+        arms = arm.chains
+        ends: list[Any] = [end for each in arm.closures for end in (each.a, each.b)]
     else:
         model.require_arm(arm)
-        arms, ends = (arm,), list[Any]()
+        arms, ends = (arm,), []
     if q.shape != (arm.nq,):
         raise ValueError(f"q must be one posture ({arm.nq},), got {q.shape}: take a frame")
     points: list[Any] = [e.point for e in ends if e.body is None]
@@ -273,8 +274,6 @@ def ramachandran(ax: Axes, phi: npt.ArrayLike, psi: npt.ArrayLike, bins: int = 6
     """
     edges = np.linspace(-180.0, 180.0, arrays.positive_int(bins, "bins") + 1)
     pair = [np.degrees(arrays.series(x, (), name)) for x, name in ((phi, "phi"), (psi, "psi"))]
-    if pair[0].shape != pair[1].shape:
-        raise ValueError(f"phi and psi must have one shape, got {pair[0].shape}, {pair[1].shape}")
     count, _, _ = np.histogram2d(pair[0].ravel(), pair[1].ravel(), edges)
     with np.errstate(divide="ignore"):
         energy = np.log(count.max()) - np.log(count)
@@ -400,6 +399,3 @@ def _legend_above(ax: Axes, columns: int = 1) -> None:
         loc="lower left", bbox_to_anchor=(0.0, 1.0), borderaxespad=0.2, ncols=columns,
         columnspacing=1.0, handlelength=1.4,
     )  # fmt: skip
-
-
-__dir__ = __all__.copy  # completion shows public names alone

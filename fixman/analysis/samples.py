@@ -4,8 +4,6 @@ Everything takes x (frames, chains, n, 3) and keeps the first axis, so that the 
 are the same, to the last bit, wherever and together with which others it is evaluated.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple

@@ -213,8 +213,6 @@ class Chain:
         parents, closures = topology.spanning_tree(n, bonds)
         return _assemble(parents, closures, dim, base, *held)
 
-    # --- index tables -----------------------------------------------------------------------
-
     @cached_property
     def coordinates(self) -> tuple[Coordinate, ...]:
         """Every coordinate: the n·d of the chart, bead by bead, then closures and extra rows."""
@@ -242,8 +240,6 @@ class Chain:
         return Layout(
             self.masses, self.references, self.extra, self.hard_mask, self.base == "fixed"
         )
-
-    # --- content ----------------------------------------------------------------------------
 
     @cached_property
     def _content(self) -> tuple[Any, ...]:
@@ -325,8 +321,6 @@ class Chain:
             raise ValueError(f"text is not a chain written by Chain.to_json: {what}") from None
         return cls(n, dim, base, masses, references, extra, mask, redundant)
 
-    # --- charts -----------------------------------------------------------------------------
-
     def internal(self, x: ArrayLike) -> Array:
         """Chart coordinates q (..., n·d) of configurations x (..., n, dim), in O(n) a frame.
 
@@ -384,7 +378,6 @@ class Chain:
 
 
 def require_chain(chain: Chain) -> None:
-    """Refuse anything but a `Chain`."""
     if not isinstance(chain, Chain):
         name = type(chain).__name__
         parts = ": take a chain of its kinds, and positions from system.split(x)"
@@ -392,7 +385,6 @@ def require_chain(chain: Chain) -> None:
 
 
 def single(chain: Chain, x: ArrayLike) -> Array:
-    """Gate for functions of one configuration."""
     require_chain(chain)
     array = _arrays.real(x, (chain.n, chain.dim), "x")
     if array.ndim != 2:
@@ -450,16 +442,13 @@ def _assemble(
     parts = Counter(row.beads for row in redundant if row.kind in STRAIGHT)
     alone = [row for row in redundant if row.kind in STRAIGHT and parts[row.beads] == 1]
     if alone:
-        raise SingularConstraintError(
-            f"{_arrays.listed(alone, 6)} would have to be left out: other hard coordinates hold "
-            "part of that bend; leave the bend out of straight=, or make these coordinates soft",
-            coordinates=redundant,
-        )
+        said = f"other hard coordinates hold part of the straight bend {_arrays.listed(alone, 6)}"
+        raise SingularConstraintError(said, ": leave it out of straight=", coordinates=redundant)
     if near is None and not drop_redundant:
         names, verb = _arrays.listed(redundant, 6), "depends" if len(redundant) == 1 else "depend"
         raise SingularConstraintError(
-            f"{names} {verb} on the other hard coordinates in every configuration: "
-            "drop_redundant=True leaves out such rows, which changes no motion",
+            f"{names} {verb} on the other hard coordinates in every configuration",
+            ": drop_redundant=True leaves out such rows, which changes no motion",
             coordinates=redundant,
         )
     left = stays | (np.arange(stays.size) < n * dim)  # the chart has its rows, hard or not

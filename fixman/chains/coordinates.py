@@ -19,17 +19,8 @@ from scipy import sparse
 from fixman._common.arrays import Array, frame_index, listed
 from fixman.errors import FrameError, SingularConstraintError
 from fixman.kernels.chain import charts
-from fixman.kernels.chain.rows import (
-    ANGLE,
-    IN_LINE,
-    KINDS,
-    LARGEST_SQUARE,
-    LENGTH,
-    NUMBERS,
-    SMALLEST_SINE,
-    SMALLEST_SQUARE,
-    TORSION,
-)
+from fixman.kernels.chain import rows as kernel
+from fixman.kernels.chain.rows import ANGLE, IN_LINE, KINDS, LENGTH, NUMBERS, TORSION
 
 __all__ = ["Coordinate"]
 
@@ -73,7 +64,6 @@ class Rows:
     columns: NDArray[np.int32]
 
     def take(self, rows: Index) -> Rows:
-        """Return some of the rows, in the order given."""
         tables = (self.kinds[rows], self.beads[rows], self.columns[rows])
         return Rows(self.n, self.dim, self.fixed, *tables)
 
@@ -123,7 +113,7 @@ class Rows:
             for a in range(self.dim):
                 step = x[:, j, a] - x[:, i, a]
                 square += step * step
-            bad = ~((square > SMALLEST_SQUARE) & (square < LARGEST_SQUARE)).all(axis=1)
+            bad = ~_measurable(square).all(axis=1)
             bad |= ~np.isfinite(x).all(axis=(1, 2))
             return np.sqrt(square), int(np.argmax(bad)) if bad.any() else -1
 
@@ -132,7 +122,7 @@ class Rows:
         gradients, sines = np.empty((len(self), 4, 3)), np.empty(len(self))
         shape = (self.n, self.dim, self.fixed, self.formulas, self.beads)
         finite = charts.gradient_rows(x.reshape(-1), *shape, gradients.reshape(-1), sines)
-        return gradients, (sines > SMALLEST_SINE) & finite
+        return gradients, (sines > kernel.SMALLEST_SINE) & finite
 
     def to_sparse(self, gradients: Array) -> sparse.csr_array[Any, Any]:
         """Wilson rows as a matrix (m, n·d); ghosts have no column."""
@@ -161,7 +151,7 @@ class Rows:
         lengths = self.parts(2)
         q = lengths.values(_one(self, x, frame))[0][0]
         with np.errstate(all="ignore"):
-            bad = np.flatnonzero(~((q * q > SMALLEST_SQUARE) & (q * q < LARGEST_SQUARE)))
+            bad = np.flatnonzero(~_measurable(q * q))
         if not bad.size:
             return
         row = int(bad[np.argmin(q[bad])])
@@ -204,8 +194,11 @@ class Rows:
 
 
 def in_line(bends: Iterable[tuple[int, ...]]) -> str:
-    """Spell the argument ``straight`` of some bends."""
     return f"straight={list(dict.fromkeys(min(bend, bend[::-1]) for bend in bends))}"
+
+
+def _measurable(square: Array) -> NDArray[np.bool_]:
+    return (square > kernel.SMALLEST_SQUARE) & (square < kernel.LARGEST_SQUARE)
 
 
 def _one(rows: Rows, x: Array, frame: int) -> Array:

@@ -4,8 +4,6 @@ They are the kinds of coordinates, names that GROMACS, LAMMPS and OpenMM give to
 words that only make sense for a molecule.
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Iterable, Sequence
 from itertools import combinations
@@ -159,10 +157,7 @@ def straight_rows(
     straight: Iterable[Any] | ArrayLike, n: int, dim: int, fixed: bool
 ) -> tuple[tuple[Coordinate, ...], Lines]:
     """Rows of bends (i, j, k) that are held straight, and which beads these hold in line."""
-    wrong = (
-        f"straight must be a list of bends (i, j, k), or floating-point positions "
-        f"(..., {n}, {dim}), got {straight!r:.80}"
-    )
+    wrong = f"straight must be a list of bends or positions (..., {n}, {dim}), got {straight!r:.80}"
     if isinstance(straight, str) or not isinstance(straight, Iterable):
         raise TypeError(wrong)
     angles = [("angle", getattr(bend, "beads", bend)) for bend in straight]
@@ -172,10 +167,7 @@ def straight_rows(
         raise ValueError(f"{wrong}: {error}") from None
     bends = list(dict.fromkeys(min(beads, beads[::-1]) for beads in named))
     if bends and dim == 2:
-        raise ValueError(
-            "straight=… is for space: in the plane hold a straight angle like any other, by "
-            "hard=… or extra=[('angle', (i, j, k))]"
-        )
+        raise ValueError("straight=… is for space: in the plane a straight angle can be hard")
     rows = tuple(Coordinate(kind, bend) for bend in bends for kind in STRAIGHT)
     return rows, Lines(bends)  # which refuses what cannot be
 
@@ -189,15 +181,11 @@ def hard_mask(hard: Any, table: Rows, chart: int) -> Mask:
     if listed.dtype != bool:
         raise ValueError(f"hard must be words or a mask of booleans, got {hard!r:.80}: {CHOICES}")
     if listed.shape not in ((len(table),), (chart,)):
-        raise ValueError(
-            f"a hard mask needs one entry per coordinate, ({len(table)},), got {listed.shape}"
-        )
+        raise ValueError(f"a hard mask must have shape ({len(table)},), got {listed.shape}")
     for row in (chart + np.flatnonzero(~listed[chart:])).tolist():
         raise ValueError(f"{table[row]} is a closure or an extra row: these are always hard")
     for row in np.flatnonzero(listed & table.external[: listed.size]).tolist():
-        raise ValueError(
-            f"{table[row]} cannot be hard: it places the free chain in space; fix the base"
-        )
+        raise ValueError(f"{table[row]} cannot be hard: it places the free chain in space")
     return np.append(listed[:chart], np.ones(len(table) - chart, dtype=bool))
 
 
@@ -225,9 +213,8 @@ def extra_rows(
             kind, beads = item
             beads = tuple(operator.index(bead) for bead in beads)
         except (TypeError, ValueError):
-            raise ValueError(
-                f"extra rows are Coordinate('angle', (0, 1, 2)) and the like, got {item!r:.80}"
-            ) from None
+            said = f"extra rows are like ('angle', (0, 1, 2)), got {item!r:.80}"
+            raise ValueError(said) from None
         kind = {"bond": "length", "dihedral": "torsion"}.get(kind, kind)
         if kind not in known:
             raise ValueError(f"extra rows are of kind {tuple(known)} in {dim}-D, got {kind!r}")
@@ -240,12 +227,10 @@ def extra_rows(
             different = len(set(beads)) == len(beads)
             wanted = f"{record.beads} different beads"
         if len(beads) != record.beads or not different:
-            article = "an" if kind == "angle" else "a"
-            raise ValueError(f"{row}: {article} {kind} has {wanted}")
+            raise ValueError(f"{row} must name {wanted}")
         lowest = -dim if fixed else 0
         if min(beads) < lowest or max(beads) >= n or max(beads) < 0:
-            ghosts = "" if fixed else " (a free chain has no base point to be held to)"
-            raise ValueError(f"{row} names a bead that is not among {lowest} to {n - 1}{ghosts}")
+            raise ValueError(f"{row} names a bead that is not among {lowest} to {n - 1}")
         rows.append(row)
     return tuple(rows)
 
@@ -317,10 +302,8 @@ def by_mass(masses: Array) -> Mask:
     doubtful = (masses > HYDROGEN) & (masses < HEAVIEST)
     if doubtful.any():
         bead = int(np.argmax(doubtful))
-        raise ValueError(
-            f"bead {bead} has a mass of {masses[bead]:g} and may be a hydrogen (deuterium, or "
-            "repartitioned) or not: give the hydrogens, hydrogens=…"
-        )
+        said = f"bead {bead} has a mass of {masses[bead]:g}: is it a hydrogen?"
+        raise ValueError(f"{said} give the hydrogens, hydrogens=…")
     mask: Mask = (masses >= LIGHTEST) & (masses <= HYDROGEN)
     return mask
 
@@ -329,14 +312,10 @@ def _hydrogen_mask(hydrogens: ArrayLike | None, masses: Array, word: str) -> Mas
     """Which beads are hydrogens: by a mask (n,), or by mass in amu; some must be."""
     found = by_mass(masses) if hydrogens is None else arrays.taken(hydrogens, "hydrogens")
     if found.dtype != bool or found.shape != masses.shape:
-        raise ValueError(
-            f"hydrogens must be a mask of booleans {masses.shape}, got {found.dtype} {found.shape}"
-        )
+        said = f"hydrogens must be a mask of booleans {masses.shape}"
+        raise ValueError(f"{said}, got {found.dtype} {found.shape}")
     if not found.any():
-        raise ValueError(
-            f"hard={word!r} finds no hydrogen: give masses in amu, some of them between {LIGHTEST} "
-            f"and {HYDROGEN}, or a mask, hydrogens=…"
-        )
+        raise ValueError(f"hard={word!r} finds no hydrogen: give masses in amu, or hydrogens=…")
     return found
 
 

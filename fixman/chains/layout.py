@@ -4,8 +4,6 @@
 H^bb = B_b M⁻¹ B_bᵀ (theory.md section 5).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, NoReturn
@@ -290,8 +288,6 @@ class Layout:
         """n, dim, `links`, and how many coordinates are hard and soft."""
         return self.n, self.dim, self.links, self.hard.size, self.soft.size
 
-    # --- charts -----------------------------------------------------------------------------
-
     def values(self, table: Rows, x: ArrayLike, error: Refusal = SingularCoordinateError) -> Array:
         """Values (..., len(table)) of some coordinates of configurations x (..., n, dim)."""
         x = arrays.real(x, (self.n, self.dim), "x")
@@ -331,8 +327,6 @@ class Layout:
             raise ValueError("positions overflowed: lengths or rates are too large")
         return x, v
 
-    # --- refusals ---------------------------------------------------------------------------
-
     def refuse_positions(self, x: Array, frame: int) -> None:
         """Raise if positions are not finite, or bonded beads coincide in a frame."""
         arrays.require_finite(x, (self.n, self.dim), "x")
@@ -350,10 +344,7 @@ class Layout:
     def refuse_extra(self, what: str) -> None:
         """Raise if there are more coordinates than degrees of freedom."""
         if self.extra:
-            raise ValueError(
-                f"{what} is not defined with closures or extra rows: the soft coordinates "
-                f"outnumber the degrees of freedom by {len(self.extra)}"
-            )
+            raise ValueError(f"{what} is not defined with closures or extra rows")
 
 
 def _read_only(array: Index) -> Index:

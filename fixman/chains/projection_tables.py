@@ -3,8 +3,6 @@
 The rows that stand for hard angles are chosen for all replicas together, by the straightest.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -98,7 +96,6 @@ def _banded(system: Hard) -> Hard | Banded:
 
 
 def _with_distances(rows: Rows, targets: Array) -> tuple[Rows, Index]:
-    """Replace angles between hard lengths; also return the rows of these, or −1."""
     m = len(rows)
     kinds, beads, columns = rows.kinds.copy(), rows.beads.copy(), rows.columns.copy()
     sides = np.full((m, 2), NONE)

@@ -8,8 +8,6 @@ chart count LIKED times their size.  Where many rows depend on each other, and n
 than are beyond the chart, these go.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -134,7 +132,6 @@ def _generic(layout: Layout) -> Array:
 
 
 def _lines(rows: Rows) -> list[tuple[list[int], int, int]]:
-    """Beads that straight bends put on one line, see `end_to_end`."""
     found = [rows[int(row)].beads for row in np.flatnonzero(rows.trait("straight"))]
     return end_to_end(dict.fromkeys(found))  # a bend has two rows
 

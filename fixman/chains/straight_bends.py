@@ -5,8 +5,6 @@ it, have no gradient and are not held.  A torsion that would have been held is h
 instead.  Where a ring is closed the chart has no torsions either: a bond is a line of two beads.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from graphlib import CycleError, TopologicalSorter
@@ -64,10 +62,7 @@ def refuse_over(mask: Mask, table: Rows, rows: Iterable[int]) -> None:
     """Refuse a mask by which such a row is hard."""
     for row in rows:
         if mask[row]:
-            raise ValueError(
-                f"{table[row]} cannot be hard: straight=… holds its beads in line, where it has no "
-                "gradient"
-            )
+            raise ValueError(f"{table[row]} cannot be hard: straight=… holds its beads in line")
 
 
 # --- from positions -----------------------------------------------------------------------------
@@ -198,9 +193,6 @@ def _join(joined: dict[int, int], *beads: int) -> bool:
     return tops[0] != tops[1]
 
 
-# --- lines --------------------------------------------------------------------------------------
-
-
 def end_to_end(bends: Iterable[tuple[int, ...]]) -> list[tuple[list[int], int, int]]:
     """Beads of each line of straight bends (i, j, k), and two places from which to put the others.
 
@@ -217,10 +209,8 @@ def end_to_end(bends: Iterable[tuple[int, ...]]) -> list[tuple[list[int], int, i
     for line in ordered:
         crossing = [k for k, bead in enumerate(line) if uses[bead] > 1 or bead < 0]
         if len(crossing) > 2:
-            raise ValueError(
-                f"beads {line} are held in line, and {len(crossing)} are also on other lines "
-                "or on the base: at most two can be"
-            )
+            said = f"beads {line} are held in line, and {len(crossing)} of them elsewhere too"
+            raise ValueError(f"{said}: at most two can be on other lines or on the base")
         others = [k for k in range(len(line)) if k not in crossing]
         i, j = (crossing + others)[:2]
         found.append((line, i, j))
@@ -228,7 +218,6 @@ def end_to_end(bends: Iterable[tuple[int, ...]]) -> list[tuple[list[int], int, i
 
 
 def _in_order(bends: list[tuple[int, ...]]) -> list[int]:
-    """Beads of one line from end to end."""
     rest, known = list(bends), set(combinations(bends[0], 2))
     while rest:  # each shares two beads with one before it, which say which way round it is
         for bend in rest:
@@ -243,6 +232,5 @@ def _in_order(bends: list[tuple[int, ...]]) -> list[int]:
     try:
         return list(TopologicalSorter(before).static_order())
     except CycleError:
-        raise ValueError(
-            f"bends {sorted(bends)} cannot all be straight: their beads are not in a row"
-        ) from None
+        said = f"bends {sorted(bends)} cannot all be straight: their beads are not in a row"
+        raise ValueError(said) from None

@@ -188,6 +188,13 @@ def require_model(model: Chain | System) -> None:
         raise TypeError(f"chain must be a fixman.Chain or System, got {type(model).__name__}")
 
 
+def held_pairs(chain: Chain) -> Index:
+    """Pairs of beads at a hard distance (m, 2)."""
+    hard = [chain.coordinates[row] for row in chain.hard]
+    pairs = [sorted(row.beads) for row in hard if row.kind == "length" and min(row.beads) >= 0]
+    return np.array(pairs, dtype=np.int64).reshape(-1, 2)
+
+
 def _edges(box: ArrayLike, dim: int) -> Array:
     edges = arrays.real(box, (), "box")
     if edges.shape == (dim, dim) or edges.shape == (6,):

@@ -19,8 +19,6 @@ from fixman.chains.coordinates import Coordinate, Index
 
 SMALL = 8  # bonds of the largest ring that is stiff
 
-# --- graphs -------------------------------------------------------------------------------------
-
 
 def spanning_tree(n: int, bonds: ArrayLike) -> tuple[Index, Index]:
     """Parents of a breadth-first tree from bead 0, and the bonds it leaves out (closures, 2)."""
@@ -35,10 +33,8 @@ def spanning_tree(n: int, bonds: ArrayLike) -> tuple[Index, Index]:
         sizes = np.bincount(label)
         listed = ", ".join(str(size) for size in sizes[:5]) + (", …" if pieces > 5 else "")
         away = int(np.argmax(label != label[0]))
-        raise ValueError(
-            f"the bonds leave {pieces} components of {listed} beads (bead {away} is not connected "
-            "to bead 0): make one chain of each, and a fixman.System of these"
-        )
+        said = f"the bonds leave {pieces} components of {listed} beads"
+        raise ValueError(f"{said} (bead {away} is not connected to bead 0): make one chain of each")
     _, before = csgraph.breadth_first_order(joined, 0, directed=False)
     parents = before.astype(np.int64)
     parents[0] = -1
@@ -56,10 +52,8 @@ def tree(parents: ArrayLike) -> Index:
     bad = (array[1:] < 0) | (array[1:] >= np.arange(1, array.size))
     if bad.any():
         k = int(np.argmax(bad)) + 1
-        raise ValueError(
-            f"parents[{k}] is {array[k]}: a parent comes before its children, 0 to {k - 1}; "
-            "Chain.from_bonds takes beads in any order"
-        )
+        said = f"parents[{k}] is {array[k]}: a parent comes before its children, 0 to {k - 1}"
+        raise ValueError(f"{said}; Chain.from_bonds takes any order")
     return array
 
 
@@ -125,9 +119,6 @@ def references(parents: Index, dim: int, fixed: bool) -> Index:
     if not fixed:
         table[0] = np.arange(-1, -dim - 1, -1)
     return table
-
-
-# --- chains -------------------------------------------------------------------------------------
 
 
 def bonds(parents: Index, closures: Index) -> Index:
@@ -245,9 +236,6 @@ def _before(parents: Index, fixed: bool, inner: int, bead: int) -> int:
         return int(parents[inner])
     others = np.flatnonzero(parents == inner)
     return int(next(iter(others[others != bead]), -1))
-
-
-# --- what is given ------------------------------------------------------------------------------
 
 
 def integers(value: ArrayLike, name: str) -> Index:

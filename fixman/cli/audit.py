@@ -75,8 +75,6 @@ def _analysed(arguments: shared.Namespace) -> tuple[MetricAnalysis, tuple[str, .
             backend = {"backend": DistributedBackend(client)}
         elif (arguments.workers or 1) > 1:
             backend = {"backend": "multiprocessing", "n_workers": arguments.workers}
-        if arguments.step == 0:
-            raise ValueError("--step must not be 0")
         analysis.run(arguments.start, arguments.stop, arguments.step, **backend)
     return analysis, notes
 

@@ -135,10 +135,8 @@ def stretched(
         return chain.cartesian([(hard if held else soft).get(row.kind, 0.0) for row, held in rows])
     ring = n > 2 and chain.extra == Chain.ring(n, dim=chain.dim, base=chain.base).extra
     if not ring or bonds != {"length"}:
-        raise ValueError(
-            "--wca and --lj start from a stretched chain, a ring of hard bonds or the positions of "
-            "a topology; start other chains from Python, where x0 gives positions"
-        )
+        said = "--wca and --lj start from linear chains, rings of hard bonds or a topology"
+        raise ValueError(f"{said}; start other chains from Python, where x0 gives positions")
     radius, turns = 0.5 * lengths / math.sin(math.pi / n), 2.0 * math.pi * np.arange(n) / n
     x = np.zeros((n, chain.dim))
     x[:, 0], x[:, 1] = radius * (1.0 - np.cos(turns)), radius * np.sin(turns)

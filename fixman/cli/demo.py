@@ -58,7 +58,6 @@ def _agree(what: str, found: Any, expected: Any, tolerance: float) -> bool:
 
 
 def _chain(n: int, dim: int, rng: Generator) -> tuple[fx.Chain, Array, Array]:
-    """Return a planar arm with masses from 0.1 to 10, or a polymer, in random motion."""
     chain = fx.Chain.linear(n)
     if dim == 2:
         chain = fx.Chain.linear(n, dim=2, base="fixed", masses=10.0 ** rng.uniform(-1, 1, n))
@@ -96,7 +95,6 @@ METHODS: dict[str, Callable[[fx.Chain, Array, Array], Array]] = {
 
 
 def _beads(n: int, dim: int, rng: Generator) -> list[bool]:
-    """Check the ways to q̈, and Fixman's theorem, with dense linear algebra."""
     import numpy as np
 
     print(f"{n:,} links: {'a planar arm' if dim == 2 else 'a polymer in space'}, bonds rigid")

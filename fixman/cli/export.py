@@ -42,8 +42,6 @@ def run(arguments: shared.Namespace) -> None:
     more = {} if arguments.replica is None else {"replica": arguments.replica}
     if more and suffix in (".csv", *HDF5):
         raise ValueError(f"--replica is not for {suffix}, which holds all replicas")
-    if arguments.step == 0:
-        raise ValueError("--step must not be 0")
     chosen = whole[arguments.start : arguments.stop : arguments.step]
     if not len(chosen):
         raise ValueError(f"no frame of {arguments.run} is chosen: {chosen}")

@@ -28,9 +28,6 @@ from fixman.errors import meant, printable
 LINE = re.compile(r"^  (--\S.*?|\[?[A-Z]+\]?)  +(.*)$", re.MULTILINE)
 NEGATIVE = re.compile(r"-(?:[\d.]|(?:inf|nan)$)", re.IGNORECASE)
 
-_COUNTS = """\
-  --replicas COUNT, --workers COUNT  copies; threads, which change no result (default: 1)
-  --every N, --seed N    steps per frame, default ~1000 frames; seed, default drawn and printed"""
 SHARED = {
     "chain": """\
 chain:
@@ -40,7 +37,9 @@ chain:
   --hard WORDS           some of length,angle,torsion; or torsional; default length
   --straight BENDS       bends held straight (0 degrees), by beads counted from 0: 0:1:2,1:2:3
   --length L, --angle DEGREES, --torsion DEGREES  hard values, default 1, 70.53 and 180 (trans)""",
-    "run": _COUNTS,
+    "run": """\
+  --replicas COUNT, --workers COUNT  copies; threads, which change no result (default: 1)
+  --every N, --seed N    steps per frame, default ~1000 frames; seed, default drawn and printed""",
     "seed": "  --seed N               seed of all random numbers; default drawn and printed",
     "scheduler": """\
   --workers COUNT        threads, which change no result (default: 1)

@@ -21,7 +21,6 @@ from typing import Any
 from fixman.cli import chains, rigid, shared
 
 HEAD = 4096  # bytes that tell files apart
-FRAMES = (".dcd", ".h5", ".h5md", ".hdf5", ".npy", ".npz", ".trr", ".xtc")
 
 
 def run(arguments: shared.Namespace) -> None:
@@ -44,8 +43,6 @@ def run(arguments: shared.Namespace) -> None:
         robot = rigid.read(path, arguments.tip)
         found |= {"kind": "robot", "for": "fixman rigid", "chain": repr(robot.chain)}
         found |= {"joints": rigid.joints(robot), "notes": robot.notes}
-    elif path.suffix.lower() in FRAMES:
-        raise ValueError(f"{path} holds frames only: info needs their topology or run")
     else:
         found |= {"kind": "topology", "for": "fixman audit, --chain of fixman simulate, sample"}
         found |= _topology(path, arguments.select, arguments.bonds)

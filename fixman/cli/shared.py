@@ -119,8 +119,6 @@ def client(arguments: Namespace) -> contextlib.AbstractContextManager[Any]:
 
 def seed(arguments: Namespace) -> int:
     given: int | None = arguments.seed
-    if given is not None and given < 0:
-        raise ValueError(f"--seed must not be negative, got {given}")
     return secrets.randbits(53) if given is None else given  # exact in other readers of JSON
 
 

@@ -110,5 +110,4 @@ def _potential(arguments: shared.Namespace, chain: Chain) -> Any:
 
 
 def _excludes(arguments: shared.Namespace) -> bool:
-    """Whether beads keep apart, so that a run cannot start from random walks."""
     return arguments.wca is not None or arguments.lj is not None

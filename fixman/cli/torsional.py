@@ -2,12 +2,14 @@ r"""Run torsional dynamics of a PDB file in an OpenMM force field.
 
 usage: fixman torsional PDB --forcefield XML… --temperature K (--steps N | --time PS) --out FILE
 
-Bonds and angles of the molecule are hard, its torsions soft. Units are nm, ps, dalton, kJ/mol and
-kelvin. Frames hold energies, φ and ψ.
+Bonds and angles of molecules are hard, their torsions soft, and waters rigid. Units are nm, ps,
+dalton, kJ/mol and kelvin. Frames hold energies, φ and ψ.
 
-molecule:
-  PDB                    file with one molecule and all its hydrogens
-  --forcefield XML…      names or paths of force field files for OpenMM
+molecules:
+  PDB                    file with all hydrogens, PDB or mmCIF; for a topology also GRO, inpcrd, crd
+  --forcefield XML…      names or paths of force field files for OpenMM, or a topology: a prmtop, a
+                         TOP of GROMACS, or a PSF and its files of parameters
+  --cutoff L             cutoff in a box of several molecules, with PME (default: 0.9)
   --chain ID             chain to take from a file of several chains
   --add-hydrogens, --drop-solvent  add missing hydrogens, at pH 7; leave out water and ions
   --minimize             minimize the energy first, which sets bonds and angles
@@ -43,9 +45,9 @@ LONG = 0.01  # ps, above which energies drift: docs/torsional.md has the table
 
 def run(arguments: shared.Namespace) -> int:
     from fixman._common import arrays
+    from fixman.chains.system import System
     from fixman.io.openmm import kT
     from fixman.io.openmm.torsional import Molecule, naming
-    from fixman.mechanics.dynamics import project
     from fixman.runs import runfile
 
     runfile.free(arguments.out, arguments.overwrite)
@@ -55,13 +57,15 @@ def run(arguments: shared.Namespace) -> int:
     temperature = arrays.positive(arguments.temperature, "--temperature")
     kind, given = shared.chosen(arguments, FLAGS, USUAL)
     seed, steps = shared.seed(arguments), _steps(arguments)
-    kept = shared.given(arguments, "chain", "add_hydrogens", "drop_solvent")
+    kept = shared.given(arguments, "cutoff", "chain", "add_hydrogens", "drop_solvent")
     read = arguments.pdb, arguments.forcefield, arguments.platform
     molecule = Molecule.prepare(*read, **kept)
     chain = molecule.chain(re.findall(r"[^\s,]+", " ".join(arguments.hold)))
+    kinds = (chain if isinstance(chain, System) else System(chain)).kinds
     stepper = kind(dt=arguments.dt, kT=kT(temperature), potential=molecule, **given)
     x0 = molecule.minimized(molecule.x0) if arguments.minimize else molecule.x0
-    turning = max(0, 3 * chain.n - 6 - chain.hard.size)  # a straight molecule has five of its own
+    # A straight molecule has five coordinates of its own.
+    turning = sum(many * max(0, 3 * one.n - 6 - one.hard.size) for one, many in kinds)
     where = "in a vacuum, " * molecule.in_vacuum
     shared.say(arguments, f"{chain!r}, {turning} turn, {where}on {molecule.platform}, seed {seed}")
     small, large = molecule.ring_bonds
@@ -71,9 +75,8 @@ def run(arguments: shared.Namespace) -> int:
     if arguments.method == "newton" and arguments.minimize:
         half = f"the mean will be near {0.5 * temperature:g} K"
         shared.say(arguments, f"a minimum takes half of the energy of the first rates: {half}")
+    x0 = molecule.straightened(chain, x0)
     with naming(molecule.names):
-        if chain.straight:
-            x0 = project(chain, x0, chain.hard_values(x0))
         warnings.filterwarnings("ignore", "dt=.* is long")  # for free beads; ours is here
         if arguments.method != "hmc" and arguments.dt > LONG:
             text = f"--dt {arguments.dt:g} is long: above {LONG:g} ps energies drift"

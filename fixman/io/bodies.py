@@ -105,7 +105,6 @@ def write_pdb(
 
 
 def _columns(name: str, joint: str) -> tuple[list[str], list[str]]:
-    """Names of a joint's coordinates and of its rates."""
     slides, turns = JOINTS[NAMES.index(joint)].slides, JOINTS[NAMES.index(joint)].turns
     if len(slides + turns) == 1:
         return [name], [f"{name}.rate"]

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fixman._common.files import new_file
-from fixman.chains.chain import Chain
+from fixman.chains.system import held_pairs
 from fixman.kernels.chain.rows import ANGLE, TORSION
 from fixman.potentials.binding import default_terms
 from fixman.simulation.trajectory import Run, chosen_replica, pdb_potential, require_run
@@ -94,7 +94,7 @@ def _first_frame(run: Run, rows: slice, edge: float) -> gsd.hoomd.Frame:
         terms += [(frame.dihedrals, "torsion", system.numbered(turns))]
     for kind, name, group in terms:
         kind.N, kind.types, kind.group = replicas * len(group), [name], every_chain(group)
-    held = system.numbered(_held)
+    held = system.numbered(held_pairs)
     if len(held) and len(run):
         x = run[:1].x[0, rows]
         lengths = np.linalg.norm(x[:, held[:, 0]] - x[:, held[:, 1]], axis=-1)
@@ -102,13 +102,6 @@ def _first_frame(run: Run, rows: slice, edge: float) -> gsd.hoomd.Frame:
         frame.constraints.value = lengths.reshape(-1)
         frame.constraints.group = every_chain(held)
     return frame
-
-
-def _held(chain: Chain) -> NDArray[np.int64]:
-    """Pairs of beads at a hard distance."""
-    hard = [chain.coordinates[row] for row in chain.hard]
-    pairs = [sorted(row.beads) for row in hard if row.kind == "length" and min(row.beads) >= 0]
-    return np.array(pairs, dtype=np.int64).reshape(-1, 2)
 
 
 def _names(run: Run) -> list[str]:

@@ -36,6 +36,7 @@ except ImportError as error:
     raise ImportError('HDF5 files need h5py: pip install "fixman-chains[store]"') from error
 
 __all__ = ["read_hdf5", "write_hdf5"]
+__dir__ = __all__.copy  # completion shows public names alone
 
 SPACE = 3  # dimension of every file
 CHAINS = "particles/chains"
@@ -148,6 +149,3 @@ def _write_constants(file: h5py.File, run: Run) -> None:
     file["fixman/run"] = json.dumps(run.about)  # an attribute could not hold a long chain
     file["fixman/frames"] = np.array([numbers.start, numbers.stop, numbers.step])
     file["fixman/steps_done"] = run.steps_done
-
-
-__dir__ = __all__.copy  # completion shows public names alone

@@ -9,8 +9,6 @@ Frames are stacked on the bead axis, ``x (frames * n, d)``, because an array wit
 is cheaper to pass and needs no reshaping for a single frame.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from fixman.kernels.compiler.internals import config

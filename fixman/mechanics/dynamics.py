@@ -183,16 +183,8 @@ def inverse_dynamics(
     """Torques on the soft coordinates that produce given soft accelerations.
 
     ẍ = B⁻¹ (q̈ − κ) with q̈_b = 0, then τ = (B⁻ᵀ (M ẍ − f))_a, (..., n_soft); both solves go bead by
-    bead, in O(n) a frame.
-
-    Parameters
-    ----------
-    chain : Chain
-        Without closures or extra rows.
-    x, v : (..., n, dim)
-    qdd : (..., n_soft)
-    force : (..., n, dim), optional
-        Cartesian forces on the beads.
+    bead, in O(n) a frame.  Arguments as in `forward_dynamics`, but for ``qdd (..., n_soft)``; a
+    ValueError for a chain with closures or extra rows.
 
     Raises
     ------
@@ -335,14 +327,12 @@ def _require_digits(near: Array, shortest: Array, lead: Lead) -> None:
     for frame in np.flatnonzero(EPS * far > COARSE * shortest[: far.size])[:1].tolist():
         raise ConstraintSolveError(
             f"positions lie up to {far[frame]:.3g} from the origin",
-            f", where float64 numbers are {np.spacing(far[frame]):.2g} apart: the hard coordinates "
-            f"cannot reach their targets to {COARSE:g}; move the chain nearer to the origin",
+            f", where numbers are {np.spacing(far[frame]):.2g} apart: move the chain nearer to it",
             frame=arrays.frame_index(frame, lead),
         )
 
 
 def _refuse_projection(chain: Chain, x0: Array, goal: Array, near: Array, frame: int) -> None:
-    """Say why the targets were not reached."""
     last, first = (y.reshape(-1, chain.n, chain.dim)[frame] for y in (near, x0))
     if not np.isfinite(last).all():  # there was no way to go from where it began
         near, last = x0, first
@@ -354,7 +344,6 @@ def _refuse_projection(chain: Chain, x0: Array, goal: Array, near: Array, frame:
             raise_failure(chain, near, frame)
     raise ConstraintSolveError(
         "the hard coordinates do not reach their targets",
-        ": start nearer to the targets, or check that all can be met; if masses differ much, "
-        "project with equal masses first",
+        ": start nearer to them, check that all can be met, or project with equal masses first",
         frame=arrays.frame_index(frame, x0.shape[:-2]),
     )

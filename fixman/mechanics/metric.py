@@ -163,10 +163,7 @@ def reweight(
     """
     half = 0.5 * np.asarray(logdet(chain, x, inverse_masses=inverse_masses, workers=workers))
     if half.ndim == 0:
-        raise ValueError(
-            f"x must have shape (frames, ..., {chain.n}, {chain.dim}) with time as first axis, got "
-            "one configuration"
-        )
+        raise ValueError("x must have time as its first axis, got one configuration")
     if not half.size:
         raise ValueError(f"x has no frames: its leading axes are {half.shape}")
     log_weights = half.min() - half
@@ -175,9 +172,7 @@ def reweight(
     if observable is not None:
         values = arrays.real(observable, (), "observable")
         if values.shape != half.shape:
-            raise ValueError(
-                f"observable must have one value a sample, {half.shape}, got {values.shape}"
-            )
+            raise ValueError(f"observable must have shape {half.shape}, got {values.shape}")
         arrays.require_finite(values, half.shape, "observable", "frame")
         weights = np.exp(log_weights)
         series = weights * (values - (weights * values).sum())
@@ -185,26 +180,13 @@ def reweight(
     return Reweighting(log_weights, max(1.0, kish / statistics.statistical_inefficiency(series)))
 
 
-# --- frames --------------------------------------------------------------------------------------
-
-
 def _inverse_masses(chain: Chain, given: ArrayLike | None) -> Array | None:
-    """Return those of all beads, or None for the chain's own."""
     require_chain(chain)
     if given is None:
         return None
-    w = np.array(arrays.real(given, (), "inverse_masses"))
-    if w.ndim == 0:
-        w = np.full(chain.n, float(w))
-    if w.shape != (chain.n,):
-        raise ValueError(
-            f"inverse_masses must be one number or have shape ({chain.n},), got {w.shape}"
-        )
+    w = arrays.one_or_each(given, chain.n, "inverse_masses")
     for k in np.flatnonzero(~((w >= 1e-100) & (w <= 1e100)))[:1]:
-        raise ValueError(
-            f"the inverse mass of bead {k} is {w[k]}: inverse masses must be positive, in a "
-            "unit that keeps them within 1e±100"
-        )
+        raise ValueError(f"the inverse mass of bead {k} is {w[k]}: it must be within 1e±100")
     return w
 
 
@@ -288,11 +270,7 @@ def run_frames(
     return bad
 
 
-# --- lazy arrays ---------------------------------------------------------------------------------
-
-
 def _lazily(compute: Callable[[ArrayLike], Array], x: Any, chain: Chain, forces: bool) -> Array:
-    """Apply a function to each block of frames of a Dask array."""
     # A wrong shape or type is told now, though the number of frames may not be known yet.
     tail = chain.n, chain.dim
     shape = tuple(size if size == size else 0 for size in x.shape)

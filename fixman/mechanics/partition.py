@@ -61,8 +61,6 @@ class Partition:
     def __repr__(self) -> str:
         return f"<Partition: {self.chain.soft.size} soft, {self.chain.hard.size} hard coordinates>"
 
-    # --- blocks -----------------------------------------------------------------------------
-
     @cached_property
     def _B_b(self) -> Matrix:
         rows = self.chain.layout.hard_rows  # in public order
@@ -101,8 +99,6 @@ class Partition:
         """Hard block (n_hard, n_hard), the paper's H^LL (eq. 23)."""
         return self._inner(self._B_b, self._B_b)
 
-    # --- solves -----------------------------------------------------------------------------
-
     def solve(self, b: ArrayLike, method: Literal["fused", "lu"] = "fused") -> Array:
         """Soft accelerations (H^aa − H^ab (H^bb)⁻¹ H^ba) b of generalized forces b.
 
@@ -122,11 +118,9 @@ class Partition:
             If a soft coordinate has no gradient here.
         """
         b = arrays.real(b, (), "b")
-        if b.ndim not in (1, 2) or b.shape[0] != self.chain.soft.size:
-            raise ValueError(
-                f"b must have shape ({self.chain.soft.size},) or ({self.chain.soft.size}, k), "
-                f"got {b.shape}: one entry per soft coordinate"
-            )
+        soft = self.chain.soft.size
+        if b.ndim not in (1, 2) or b.shape[0] != soft:
+            raise ValueError(f"b must have shape ({soft},) or ({soft}, k), got {b.shape}")
         arrays.require_finite(b, b.shape, "b", "soft coordinate")
         arrays.require_one_of(method, "method", ("fused", "lu"))
         if method == "lu":
@@ -181,8 +175,6 @@ class Partition:
         with np.errstate(all="ignore"):
             return -self._push(f.ravel(), self._w)
 
-    # --- determinants -----------------------------------------------------------------------
-
     @property
     def logdet_hard(self) -> float:
         """Return ln det H^bb, twice the Fixman potential over kT."""
@@ -222,7 +214,6 @@ class Partition:
 
 
 def _hard_factor(chain: Chain, x: Array) -> Factor:
-    """LDLᵀ of H^bb, in factor order."""
     layout = chain.layout
     if layout.links.size:
         joints = layout.links[0], (0,) * chain.dim, layout.fixed

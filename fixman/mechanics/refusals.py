@@ -1,7 +1,5 @@
 """Refusals: why a configuration has no answer, and which rows depend on which there."""
 
-from __future__ import annotations
-
 from math import prod
 from typing import NamedTuple, NoReturn
 
@@ -39,10 +37,7 @@ def raise_failure(
         raise overflow("answer", frame, lead)
     shown = [bead for row in nearest.rows[: NAMED + 1] for bead in row.beads if bead >= 0]
     ratio = float(chain.masses[shown].max() / chain.masses[shown].min())
-    masses = (
-        f", or seems to, as the masses of their beads differ by a factor of {ratio:.0e} (beside "
-        "hard angles and torsions, keep a bead between others within about 1e10 of them)"
-    )
+    masses = f", or seems to, as the masses of their beads differ by a factor of {ratio:.0e}"
     choice = ", or choose which rows stay by positions like these, drop_redundant=x"
     lost, *holding = nearest.rows
     raise SingularConstraintError(

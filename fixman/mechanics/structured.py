@@ -19,12 +19,9 @@ from fixman.errors import SingularConstraintError
 from fixman.kernels.factors import sparse, tridiagonal
 
 __all__ = ["BlockTridiagonal", "Factor", "Sparse", "Tridiagonal"]
+__dir__ = __all__.copy  # completion shows public names alone
 
 Index = NDArray[np.int64]
-
-
-def __dir__() -> list[str]:
-    return __all__
 
 
 class Tridiagonal:
@@ -217,10 +214,7 @@ class Factor:
         sparse.factor(V, D, symbolic, work, 0.0)
         lost = np.isnan(D)
         if lost.any():
-            raise SingularConstraintError(
-                f"row {int(np.argmax(lost))} depends on the rows before it: its pivot is lost to "
-                "rounding"
-            )
+            raise SingularConstraintError(f"row {np.argmax(lost)} depends on the rows before it")
         return cls(V, D, symbolic)
 
     @property
@@ -276,7 +270,6 @@ class BlockTridiagonalFactor(Factor):
 
 
 def finite(answer: Array) -> Array:
-    """Pass numbers on if they are finite."""
     if not np.isfinite(answer).all():
         raise arrays.overflow("answer", 0, ())
     return answer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -18,7 +19,7 @@ from fixman._common.arrays import Array
 from fixman.chains import topology
 from fixman.chains.chain import Chain, bonds
 from fixman.chains.system import System
-from fixman.errors import SingularCoordinateError
+from fixman.errors import FrameError, SingularCoordinateError
 from fixman.kernels.potentials import box as kernels
 from fixman.potentials import binding
 from fixman.potentials.binding import Bound
@@ -26,7 +27,8 @@ from fixman.potentials.energies import Compiled, Pair, Sum, invariant
 
 Short = NDArray[np.int32]
 
-SKIN = 0.7  # of the skin of one chain: in a melt a row has more neighbours
+SKIN = 0.5  # of the skin of one chain, to begin with: in a melt a row has more neighbours
+REMAKE = 6.0  # time of a table over that of forces from it
 ROOM = 24  # neighbours of a bead to begin with
 CELLS = 4  # at most, for each bead
 NEAR = 16  # beads among which one that coincides is looked for
@@ -85,15 +87,23 @@ class BoundSystem:
     def __reduce__(self) -> tuple[Any, ...]:
         return BoundSystem, (self.system, self.potential)
 
-    def between(self, x: Array, pool: Executor | None = None) -> Array:
-        """Return the pair forces (replicas, n, dim), and those of potentials of one's own."""
-        found, none = np.zeros_like(x), np.empty((0, 2))
+    def between(
+        self, x: Array, pool: Executor | None = None, energies: Array | None = None
+    ) -> Array:
+        """Return the pair forces (replicas, n, dim), and those of potentials of one's own.
+
+        ``energies`` (replicas,), if given, is set to the energies of both; inf in a wall.
+        """
+        found, rows = np.zeros_like(x), np.zeros((0 if energies is None else self.system.n, 2))
         with self._lock:
             for r, one in enumerate(x):
                 if self.pair:
-                    self.pairs(r).set(one, found[r], none, pool)
+                    self.pairs(r).set(one, found[r], rows, pool)
                 for term in self.own:
-                    found[r] += _own_force(term, one)
+                    found[r] += self._own_force(term, one, r)
+                if energies is not None:
+                    own = [binding.own_energy(term.energy, one, True) for term in self.own]
+                    energies[r] = rows[:, 0].sum() + sum(own)
         return found
 
     def pairs(self, replica: int = 0) -> PairForces:
@@ -162,6 +172,19 @@ class BoundSystem:
             found[r] = self.between(x[r : r + 1])[0]
         return found
 
+    def _own_force(self, term: Any, x: Array, replica: int) -> Array:
+        if isinstance(term, Compiled):
+            found = np.zeros_like(x)
+            term.force(np.ascontiguousarray(x), found)
+        else:
+            found = arrays.real(term.force(x.copy()), x.shape, "force(x)")
+        lost = ~np.isfinite(found).all(axis=-1)
+        if lost.any():
+            bead = int(np.argmax(lost))
+            text = f"force(x) is {found[bead]} on {self.system.place(bead)}, replica {replica}"
+            raise FrameError(text, ": every value must be finite", beads=(bead,), replica=replica)
+        return found
+
     def refuse(self, x: Array) -> None:
         """Say why there is no finite force in a configuration."""
         if self.pair:
@@ -205,8 +228,9 @@ class PairForces:
         cutoff, energy, slope = term.cut()
         reach = cutoff * float(sigma.max())
         self.skin = SKIN * term.skin * float(sigma.max())
+        self.reach, self.most, self.served = reach, np.inf, 0
         if system.box is not None:
-            room = 0.5 * float(system.box.min()) - reach
+            self.most = room = 0.5 * float(system.box.min()) - reach
             if room <= 0.0:
                 raise ValueError(
                     f"the box must be wider than two cutoffs, {2.0 * reach:.4g}, so that a bead "
@@ -215,11 +239,13 @@ class PairForces:
             self.skin = min(self.skin, room)
         depths = np.sqrt(arrays.one_or_each(term.epsilon, n, "epsilon"))
         core = term.core if isinstance(term, Softened) else 0.0
-        numbers = cutoff**2, energy, slope, core, reach + self.skin
+        numbers = cutoff**2, energy, slope, core, reach**2, reach + self.skin
         first, excluded = _excluded(system, term.exclude)
         one = slice(1 if np.ptp(sigma) == np.ptp(depths) == 0.0 else n)
         self.beads = kernels.Beads(0.5 * sigma[one], depths[one], *numbers, first, excluded)
-        self.rows = np.empty((n, ROOM), np.int32)
+        self.rows = np.empty((n, ROOM), np.uint32)
+        self.places, self.sizes = np.empty((2, n), np.int32)
+        self.positions = np.zeros((n, 3))  # by place
         self.made = np.full((n, system.dim), np.nan)  # where the beads were
         self.grid: kernels.Grid
         self.table: kernels.Table
@@ -228,28 +254,42 @@ class PairForces:
         """Set the forces (n, dim) in a configuration, and energies (n, 2) if there are rows."""
         n = self.system.n
         if kernels.moved(x, self.made, 0.25 * self.skin * self.skin):
+            self._tune()
             self._find(x, pool)
+        self.served += 1
         given = self.grid, self.table, self.beads
-        _each(n, pool, partial(kernels.put_in_order, x, self.table))
+        _each(n, pool, partial(kernels.put_in_order, x, self.grid, self.table))
         _each(n, pool, lambda a, b: kernels.pair_forces(*given, a, b, forces, energies))
 
+    def _tune(self) -> None:
+        """Choose the skin s by the number of forces that the last table has served.
+
+        With the cutoff r, a table serves k s forces, and a force costs (r + s)ᵈ (1 + REMAKE / k s).
+        """
+        if self.served:
+            d, k = self.system.dim, self.served / self.skin
+            b = (d - 1) * REMAKE
+            skin = (math.sqrt(b * b + 4.0 * d * k * REMAKE * self.reach) - b) / (2.0 * d * k)
+            self.skin = min(0.5 * (self.skin + skin), self.most)
+            self.beads = self.beads._replace(reach=self.reach + self.skin)
+        self.served = 0
+
     def _find(self, x: Array, pool: Executor | None) -> None:
-        n = self.system.n
+        n, self.made[:] = self.system.n, np.nan  # until the table is whole
         self.grid, sorting = _grid(self.system, x, self.beads.reach)
         cells = int(np.prod(self.grid.counts))
         starts = np.empty(cells + 1, np.int32)
-        places, sizes = np.empty((2, n), np.int32)
-        positions = np.zeros((n, 3))
         while True:
-            self.table = kernels.Table(starts, places, positions, self.rows, sizes)
+            kept = self.places, self.positions, self.rows, self.sizes
+            self.table = kernels.Table(starts, *kept)
             kernels.sort_beads(sorting, self.grid, self.table)
-            kernels.put_in_order(x, self.table, 0, n)
+            kernels.put_in_order(x, self.grid, self.table, 0, n)
             given = sorting, self.grid, self.table, self.beads
             found = _each(n, pool, partial(kernels.find_neighbours, *given))
             most = max(found)
             if most <= self.rows.shape[1]:
                 break
-            self.rows = np.empty((n, most + ROOM // 2), np.int32)
+            self.rows = np.empty((n, most + ROOM // 2), np.uint32)
         self.made[:] = x
 
     def nearest(self, x: Array) -> float:
@@ -286,16 +326,6 @@ class PairForces:
                 place = self.system.place
                 text = f"{place(i)} and {place(j)} coincide: their repulsion overflows"
                 raise SingularCoordinateError(text, beads=(i, j))
-
-
-def _own_force(term: Any, x: Array) -> Array:
-    if isinstance(term, Compiled):
-        found = np.zeros_like(x)
-        term.force(np.ascontiguousarray(x), found)
-    else:
-        found = arrays.real(term.force(x.copy()), x.shape, "force(x)")
-    arrays.require_finite(found, x.shape, "force(x)")
-    return found
 
 
 def _each(n: int, pool: Executor | None, task: Callable[[int, int], Any]) -> list[Any]:

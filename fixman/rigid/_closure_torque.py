@@ -14,8 +14,6 @@ all bodies beyond,
 [moment; force] about the origin of the base, twists [ω; v] there, and ×* is their product.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -73,7 +71,6 @@ def _ends(linkage: Linkage, poses: list[Any], frames: int) -> tuple[Array, Array
 
 
 def _wrenches(linkage: Linkage, f: Array, axes: Array, points: Array) -> Array:
-    """Wrenches (frames, c, closures, 6) of multipliers on the bodies b."""
     S = np.einsum("frij,rj->fri", axes[:, linkage._of], linkage._directions)
     each = f[..., None] * S[:, None]
     w = np.zeros((*f.shape[:2], len(linkage.closures), 6))

@@ -1,7 +1,5 @@
 """Closures in one posture: arguments, answers and errors of their kernels."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import inf
@@ -24,8 +22,6 @@ from fixman.rigid.kinematics import LOST
 from fixman.rigid.model import falling, workspace
 
 REST = np.zeros(3)  # gravity
-
-# --- arguments --------------------------------------------------------------------------------
 
 
 def require_linkage(linkage: Linkage) -> None:
@@ -161,9 +157,6 @@ def require_definite(linkage: Linkage, q: Array, frame: Any, least: float = LOST
         raise _dependent(linkage, vectors[:, 0], frame)
 
 
-# --- refusals -----------------------------------------------------------------------------------
-
-
 def _refusal(
     linkage: Linkage, state: tuple[Array, ...], loads: Array, why: int, frame: int
 ) -> ValueError:
@@ -188,16 +181,14 @@ def _refusal(
 
 
 def _dependent(linkage: Linkage, weak: Array, frame: Any) -> SingularConstraintError:
-    """Return the error for a combination of rows that the chains cannot follow."""
     rows = np.flatnonzero(np.abs(weak) >= 0.1 * np.abs(weak).max())
     rows = rows[np.argsort(-np.abs(weak[rows]), kind="stable")]
     together = " together" if rows.size > 1 else ""
     return SingularConstraintError(
         f"the closures cannot hold {_arrays.listed([_row(linkage, int(r)) for r in rows], 4)}"
         + together,
-        ": the bodies do not move there, or by less than rounding, or other closures or fixed "
-        'joints hold them.  Leave a direction out of the kind: in the plane a pin is ("x", "y"), a '
-        'weld ("x", "y", "rz"); or if other postures have an answer, this one is singular',
+        ": the bodies cannot move there, or are held already.  Leave a direction out of the kind: "
+        'in the plane a pin is ("x", "y"), a weld ("x", "y", "rz").  Or this posture is singular',
         frame=frame,
     )
 

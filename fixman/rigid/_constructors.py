@@ -239,7 +239,6 @@ def turns(angles: Array, axis: int) -> Array:
 
 
 def _array(value: ArrayLike, name: str, what: str, shape: tuple[int | None, ...]) -> Array:
-    """Coerce to a shape, whose first size may be any."""
     array = arrays.real(value, (), name)
     if array.ndim != len(shape) or shape not in (array.shape, (None,)):
         expected = str(shape).replace("None", "n")

@@ -102,10 +102,8 @@ class Closure:
         words = [one for one in given if isinstance(one, str)]
         held = tuple(name for name in DIRECTIONS if name in words)
         if not held or len(held) != len(given):
-            raise ValueError(
-                f"kind must be one of {tuple(KINDS)} or a tuple of some of {DIRECTIONS}, each "
-                f"once, got {self.kind!r:.80}"
-            )
+            known = f"one of {tuple(KINDS)} or a tuple of some of {DIRECTIONS}, each once"
+            raise ValueError(f"kind must be {known}, got {self.kind!r:.80}")
         object.__setattr__(self, "kind", held)
 
     @property
@@ -157,10 +155,8 @@ class Linkage:
             axes.insert(0, R @ np.array(end.axes)[:, "xyz".index(turns[0][1])])
         off = [np.abs(np.cross(axes[0], axis)).max() for axis in axes]
         if max(off) > ROUNDED or np.dot(axes[0], axes[1]) < 0.0:
-            raise ValueError(
-                f"closure {k} of kind {closure.kind} holds one turn: all joints of both "
-                "bodies must turn about its axis or slide, as in the plane (a hinge holds two)"
-            )
+            said = f"closure {k} of kind {closure.kind} holds one turn"
+            raise ValueError(f"{said}: all joints of both bodies must turn about its axis or slide")
 
     def __repr__(self) -> str:
         """Chains and closures, in two lines."""
@@ -239,12 +235,10 @@ class Linkage:
 
     @cached_property
     def _rows(self) -> list[tuple[int, str]]:
-        """Closure and name of each row."""
         return [(k, name) for k, closure in enumerate(self.closures) for name in closure.directions]
 
     @cached_property
     def _of(self) -> Any:
-        """Closure of each row, (held,)."""
         return np.array([k for k, _ in self._rows])
 
     @cached_property

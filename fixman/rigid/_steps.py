@@ -178,11 +178,9 @@ class Steps:
                 impulses.close(dt, which)
             to, change = x.copy(), x - before
             if learning:
-                progress[motion.LAST] = (
-                    np.inf
-                )  # such changes do not tell how fast they become small
-            middle, moved = (self.q_m[k], v_m), change[:nv]
-            which = int(motion.verdict(self.system.n, middle, moved, progress, dt, which))
+                progress[motion.LAST] = np.inf  # such changes do not tell how fast they shrink
+            moved = change[:nv]
+            which = int(motion.judged(self.system.n, self.q_m[k], v_m, moved, progress, dt, which))
             size = float(np.abs(moved).max())
             if not count:
                 bound = FARTHEST * size
@@ -289,7 +287,9 @@ class Impulses:
             self.rates = self.pushes.copy()
             for c, (_, room) in enumerate(steps.parts[k]):
                 for rate in self.rates:
-                    motion.solved(steps.chains[c][0], room.axes, room.rows, rate[steps.v_parts[c]])
+                    rigid_tangent.solve(
+                        steps.chains[c][0], room.axes, room.rows, rate[steps.v_parts[c]]
+                    )
             ends = np.tile(end, (len(self.rates), 1))
             self.opening = _closures.gaps(self.linkage, ends, self.rates).T
         gap = _closures.gaps(self.linkage, end)

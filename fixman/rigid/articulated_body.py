@@ -180,7 +180,6 @@ def _states(
 def _one_by_one(
     plan: _Plan, given: tuple[Array, Array, Array, Array], frames: range, qdd: Array
 ) -> tuple[int, int]:
-    """Run the kernel over states one by one; the first that fails, and why."""
     plan.state = kernel.only_state(plan.roomy)
     room = workspace(plan.units) if plan.roomy else None
     q, qd, tau, loads = given

@@ -36,6 +36,7 @@ from fixman.rigid._linkage import Closure, End, Linkage
 __all__ = ["ClosedMotion", "Closure", "End", "Linkage", "fixman_potential", "fixman_torque"]
 __all__ += ["forward_dynamics", "gap", "integrate", "logdet_hard", "logdet_mass", "project"]
 __all__ += ["thermal_rates"]
+__dir__ = __all__.copy  # completion shows public names alone
 
 _FLOAT64 = np.dtype(np.float64)
 ROUNDS = 50  # most rounds of Newton's method, which needs three to six from nearby
@@ -261,6 +262,3 @@ def fixman_torque(linkage: Linkage, q: ArrayLike, kT: float = 1.0) -> Array:
     torque = -0.5 * kT * gradient(linkage, q.reshape(-1, linkage.nq), inverse)
     parts = closures.each(linkage, partial(statistics.fixman_torque, kT=kT), q)
     return np.concatenate(parts, axis=-1) + torque.reshape(*q.shape[:-1], linkage.nv)
-
-
-__dir__ = __all__.copy  # completion shows public names alone

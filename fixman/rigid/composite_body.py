@@ -27,7 +27,8 @@ from numpy.typing import ArrayLike
 from scipy.linalg import lapack
 
 from fixman._common.arrays import Array, flag
-from fixman.kernels.rigid.composite_body import convective_frames, inertia_frames, substitute
+from fixman.kernels.rigid.articulated_inertia import LOST
+from fixman.kernels.rigid.composite_body import convective_frames, inertia_frames
 from fixman.rigid import model
 from fixman.rigid.joints import driven
 from fixman.rigid.model import Given, SerialChain
@@ -72,7 +73,7 @@ def forward_dynamics(
     gravity: ArrayLike = (0, 0, 0),
     wrenches: ArrayLike | None = None,
 ) -> Array:
-    """Accelerations θ̈ = I⁻¹ (τ − bias) by a Cholesky factorization of the inertia matrix.
+    """Accelerations θ̈ = I⁻¹ (τ − bias) by dense linear algebra.
 
     The bias is inverse dynamics at θ̈ = 0 (Walker & Orin 1982, method 1, with the composite bodies
     of their method 3).  O(n³) time and O(n²) memory a frame.  Arguments and errors as in
@@ -89,11 +90,11 @@ def forward_dynamics(
             L[:], info = lapack.dpotrf(L, lower=True)
             if info > 0:
                 L[info - 1, info - 1] = 0.0  # a pivot that is lost
-    bad = substitute(lower, matrix, φ)
-    if bad >= 0:
-        frame, row = divmod(bad, arm.nv)
+    pivots, whole = (np.diagonal(a, axis1=1, axis2=2) for a in (lower, matrix))
+    for frame, row in np.argwhere(~(pivots**2 > LOST * whole))[:1].tolist():
         body = int(np.searchsorted(arm.rate_offsets, row, side="right")) - 1
         raise model.failure(arm, "accelerations", frame, body, given.lead)
+    φ[:] = np.linalg.solve(matrix, φ[..., None])[..., 0]
     return given.finite(φ, "accelerations")
 
 

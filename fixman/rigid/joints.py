@@ -58,7 +58,6 @@ def driven(arm: SerialChain, *arguments: Any) -> Given:
 
 
 def with_passive(given: Given) -> Given:
-    """Add the passive forces to ``last``."""
     arm, tau = given.arm, given.last.copy()
     bad = passive_frames(arm._kinds, arm._springs, given.q, given.qd, tau)
     if bad >= 0:

@@ -39,8 +39,8 @@ from fixman.rigid.model import Given, SerialChain
 __all__ = ["acceleration", "centre_of_mass", "difference", "frames", "integrate", "jacobian"]
 __all__ += ["jacobian_transpose", "kinetic_energy", "momentum", "operational_space_compliance"]
 __all__ += ["operational_space_inertia", "position", "potential_energy", "velocity"]
-
 __dir__ = __all__.copy  # completion shows public names alone
+
 LOST = 1e-11  # below this Λ⁻¹, scaled to ones on its diagonal, is singular
 
 
@@ -281,8 +281,7 @@ def operational_space_inertia(
         frame = int(np.argmax(moves < size.shape[1]))
         raise SingularConstraintError(
             f"there is no operational-space inertia of body {body}",
-            f": it moves in {moves[frame]} of {size.shape[1]} directions and would be infinitely "
-            "heavy in the others; operational_space_compliance always has an answer",
+            f": it moves in {moves[frame]} of {size.shape[1]} directions; the compliance exists",
             frame=arrays.frame_index(frame, compliance.shape[:-2]),
             body=int(np.max(bodies)),
         )
@@ -306,9 +305,6 @@ def _seen_from(
     return np.asarray(seen).reshape(inertia.shape)
 
 
-# --- arguments --------------------------------------------------------------------------------
-
-
 def _body(arm: SerialChain, body: int) -> int:
     if type(body) is not int:  # quicker than what follows
         body = arrays.whole(body, "body")
@@ -320,7 +316,6 @@ def _body(arm: SerialChain, body: int) -> int:
 def _marks(
     arm: SerialChain, body: int | Sequence[int], point: ArrayLike
 ) -> tuple[NDArray[np.int64], Array]:
-    """Bodies (m,) and their points (m, 3)."""
     model.require_arm(arm)
     several = np.atleast_1d(arrays.taken(body, "body")).tolist()
     bodies = np.array([_body(arm, one) for one in several], dtype=np.int64)
@@ -334,7 +329,6 @@ def _marks(
 
 
 def _at_point(given: Given, body: int, point: ArrayLike, columns: slice) -> Array:
-    """Columns of `point_frames`."""
     arm = given.arm
     at = _body(arm, body), model.vector(point, "point")
     out = np.empty((given.q.shape[0], columns.stop))

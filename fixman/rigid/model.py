@@ -111,15 +111,11 @@ class SerialChain(Constructors):
             raise ValueError("a serial chain needs at least one joint, got none")
         for i, joint in enumerate(joints[1:], 1):
             if types.JOINTS[types.NAMES.index(joint)].first:
-                raise ValueError(
-                    f"joint {i} is {joint}: only the first one, a floating base, can be"
-                )
+                raise ValueError(f"joint {i} is {joint}: only the first one can be")
         object.__setattr__(self, "joints", joints)
-        R = self._coerced("rotations", (n, 3, 3), "body")
-        self._coerced("translations", (n, 3), "body")
-        self._coerced("masses", (n,), "body")
-        self._coerced("centres", (n, 3), "body")
-        inertias = self._coerced("inertias", (n, 3, 3), "body")
+        R, inertias = (self._coerced(name, (n, 3, 3), "body") for name in ("rotations", "inertias"))
+        for name, axes in (("translations", (3,)), ("masses", ()), ("centres", (3,))):
+            self._coerced(name, (n, *axes), "body")
         negative = "the mass of body {}: it must not be negative".format
         _require(self.masses >= 0, negative, self.masses)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -351,7 +347,6 @@ def workspace(size: int) -> Array:
 
 
 def require_arm(arm: SerialChain) -> None:
-    """Refuse anything but a `SerialChain`."""
     if not isinstance(arm, SerialChain):
         raise TypeError(f"arm must be a fixman.rigid.SerialChain, got {other(arm)}")
 
@@ -463,7 +458,6 @@ def configuration(arm: SerialChain, q: ArrayLike) -> Array:
 
 
 def vector(value: ArrayLike, name: str) -> Array:
-    """Coerce three finite components."""
     array = arrays.real(value, (3,), name)
     if array.ndim != 1:
         raise ValueError(f"{name} must have shape (3,), got {array.shape}")
@@ -476,7 +470,6 @@ _written = lru_cache(vector)  # coerces the tuples of a loop's calls once
 
 
 def falling(gravity: ArrayLike) -> Array:
-    """Coerce an acceleration of free fall."""
     try:
         if isinstance(gravity, tuple):
             return _written(gravity, "gravity")
@@ -528,8 +521,8 @@ def failure(arm: SerialChain, what: str, frame: int, body: int, lead: Lead) -> F
         return arrays.overflow(what, frame, lead)
     return SingularConstraintError(
         f"the inertia that joint {body} moves",
-        f" is zero or lost to rounding: body {body} and those after it have no mass, or no inertia "
-        "about the joint's axis, or masses differ so much that rounding hides it",
+        f" is zero or lost to rounding: body {body} and those after it have no mass, no inertia "
+        "about the joint's axis, or much less than others",
         frame=arrays.frame_index(frame, lead),
         body=int(body),
     )

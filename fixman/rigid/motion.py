@@ -44,6 +44,7 @@ from fixman.runs.runfile import Writer, explained
 from fixman.runs.series import Arrays
 
 __all__ = ["Trajectory", "simulate"]
+__dir__ = __all__.copy  # completion shows public names alone
 
 SCHEMES = ("midpoint", "euler")
 BLOCK = 400_000  # links times rounds between two looks at the keyboard: some 50 ms
@@ -61,9 +62,8 @@ REASONS = {
     NOT_USABLE: "the motion overflowed",
 }
 JUMPS = (
-    "forces of `tau` that jump, such as sign(qd), have no balance in a step: use smooth forces, "
-    "such as tanh(qd / eps).  Put strong gains on the chain, where they are implicit: "
-    "replace(arm, damping=..., stiffness=..., rest=...)"
+    "forces of `tau` that jump, such as sign(qd), have no balance in a step: use tanh(qd / eps), "
+    "and for strong gains the chain's own damping, stiffness and rest"
 )
 
 
@@ -374,6 +374,3 @@ def _require_near(system: SerialChain | Linkage, q: Array, lead: Lead) -> None:
             f": angles beyond {FARTHEST:g} radians lose steps in rounding",
             frame=arrays.frame_index(frame, lead),
         )
-
-
-__dir__ = __all__.copy  # completion shows public names alone

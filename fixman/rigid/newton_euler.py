@@ -40,13 +40,8 @@ def inverse_dynamics(
     """Joint forces τ = I θ̈ + C θ̇ − (gravity and wrenches), (..., nv), for given accelerations.
 
     The recursion of saha_1999, section 5.1; O(n) time and memory.  Armature, dampers and springs
-    add armature θ̈ − `joints.passive_forces`.  Arguments as in `articulated_body.forward_dynamics`,
-    but for accelerations ``qdd (..., nv)`` in the place of τ.
-
-    Raises
-    ------
-    ValueError
-        For wrong shapes, values that are not finite, and quaternions that are not unit ones.
+    add armature θ̈ − `joints.passive_forces`.  Arguments and ValueErrors as in
+    `articulated_body.forward_dynamics`, but for accelerations ``qdd (..., nv)`` in the place of τ.
     """
     given = gate(arm, q, qd, qdd, gravity, wrenches, name="qdd")
     tau, _ = _recursion(given, given.last, "joint forces")

@@ -71,7 +71,7 @@ def forward_dynamics(
         For a body whose inertia is zero, or too small for the mass it swings (I ≪ m ℓ²), or
         whose acceleration is lost to rounding between much heavier ones.
     ValueError
-        For wrong shapes, values that are not finite, and quaternions that are not unit ones.
+        As in `articulated_body.forward_dynamics`.
     """
     if refine not in (0, 1):
         raise ValueError(f"refine must be 0 or 1, got {refine!r}")
@@ -158,7 +158,6 @@ def _motion(given: Given, refine: int) -> Array:
 
 
 def _solved(given: Given, joints: bool = False) -> Array:
-    """Accelerations of every frame, followed by its wrenches if ``joints``."""
     arm, blocks = given.arm, _tables(given.arm).blocks
     out = np.empty((given.q.shape[0], arm.nv + (6 * arm.n if joints else 0)))
     states = (a.reshape(-1) for a in (given.q, given.qd, given.last))
@@ -216,9 +215,6 @@ def _failure(given: Given, bad: int) -> ValueError:
             body -= 1
         return _unsuited(body, "its joint's pivot is lost to rounding", where)
     return arrays.overflow("accelerations", frame, given.lead)
-
-
-# --- constants of the bodies ----------------------------------------------------------------------
 
 
 class _Tables(NamedTuple):
@@ -299,8 +295,7 @@ def _rows(arm: SerialChain) -> Array:
 def _unsuited(body: int, reason: str, frame: Frame = None) -> SingularConstraintError:
     return SingularConstraintError(
         f"the partition cannot take body {body} ({reason}",
-        "): its mass or its inertia is zero, or too small beside m ℓ² and its neighbours; use "
-        "fixman.rigid.articulated_body, or for point masses fixman.Partition",
+        "): its mass or inertia is too small beside m ℓ² and its neighbours; use articulated_body",
         frame=frame,
         body=int(body),
     )

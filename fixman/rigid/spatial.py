@@ -4,8 +4,6 @@ Twists [ω; v] and wrenches [n; f] have the angular part first, as in the papers
 arrays of rates and wrenches have it last.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from fixman._common.arrays import Array

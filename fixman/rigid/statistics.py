@@ -45,14 +45,7 @@ def thermal_rates(
     """Draw rates (..., nv) at ``q (..., nq)`` from the Maxwell–Boltzmann distribution.
 
     The rates are normal with covariance kT ℳ⁻¹, in O(n) a frame; one random stream serves all
-    frames in turn.
-
-    Raises
-    ------
-    ValueError
-        For wrong shapes, values that are not finite, and quaternions that are not unit ones.
-    SingularConstraintError
-        If the inertia that some joint moves is zero or lost to rounding, naming the body.
+    frames in turn.  Errors as in `articulated_body.forward_dynamics`.
     """
     lead, scale = model.posture(arm, q).lead, math.sqrt(arrays.positive(kT, "kT"))
     return smoothed(arm, q, scale * arrays.generator(rng).standard_normal((*lead, arm.nv)))
@@ -144,13 +137,9 @@ def langevin(
     given = model.gate(arm, q, thermal_rates(arm, q, kT, rng) if qd is None else qd)
     given.require_finite()
     if arm.damping.any():
-        cure = "replace them by friction=, the heat bath, with dataclasses.replace(arm, damping=0)"
-        raise ValueError(
-            f"the dampers of the joints have no noise and would cool the chain: {cure}"
-        )
+        cure = "take friction=, the heat bath, and replace(arm, damping=0)"
+        raise ValueError(f"the dampers of the joints would cool the chain: {cure}")
     states, lead = (given.q.copy(), given.qd.copy()), given.lead
-    if torque is not None and not callable(torque):
-        raise TypeError(f"torque must be a function of q, got {type(torque).__name__}")
     forces = model.falling(gravity), ensemble == "stiff", torque
     motion = _Motion(arm, lead, kT, *forces, states[0].copy())
     keep, fresh = math.exp(-decay), math.sqrt(-math.expm1(-2.0 * decay))

@@ -187,7 +187,6 @@ def _outwards(links: Mapping[str, object], joints: Sequence[FileJoint]) -> list[
 
 
 def _path(links: Mapping[str, object], joints: list[FileJoint], tip: str | None) -> set[str]:
-    """Return the links that the joints from the root to the tip move."""
     beyond: set[str] = set()
     ends: list[str] = []  # links with a joint that moves before them and none beyond
     for joint in reversed(joints):
@@ -199,10 +198,7 @@ def _path(links: Mapping[str, object], joints: list[FileJoint], tip: str | None)
     if not ends:
         raise ValueError("no joint moves; free_base=True makes it one floating body")
     if tip is None and len(ends) > 1:
-        raise ValueError(
-            "the joints branch, and tip must name the last link: one path is read, and other "
-            f"joints are locked at zero; chains end at {listed(ends)}"
-        )
+        raise ValueError(f"joints branch: tip must name a last link; chains end at {listed(ends)}")
     link = ends[0] if tip is None else tip
     if link not in links:
         near = difflib.get_close_matches(str(link), links, 3, 0.5) or ends

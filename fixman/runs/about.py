@@ -30,13 +30,11 @@ def _installed() -> dict[str, str]:
 
 
 def differing(here: dict[str, str], there: dict[str, str]) -> list[str]:
-    """Return decisive versions that differ, as words."""
     changed = [name for name in DECISIVE if here[name] != there.get(name)]
     return [f"{name} {there.get(name)} → {here[name]}" for name in changed]
 
 
 def begun(kind: str, **entries: Any) -> dict[str, Any]:
-    """Return the ``about`` of a new run."""
     return {"fixman_run": FORMAT, "kind": kind, "versions": versions(), "history": []} | entries
 
 

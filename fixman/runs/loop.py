@@ -70,10 +70,8 @@ class Recorder:
         for name, value in values.items():
             like = self._like.setdefault(name, value[:0].copy())
             if like.shape[1:] != value.shape[1:]:
-                raise ValueError(
-                    f"{name.removeprefix(OBSERVABLE)} changes its shape from {like.shape[1:]} to "
-                    f"{value.shape[1:]} in the course of the run"
-                )
+                said = f"{name.removeprefix(OBSERVABLE)} changes its shape in the course of the run"
+                raise ValueError(f"{said}, from {like.shape[1:]} to {value.shape[1:]}")
         if not self._rows:
             left = self.about["steps"] // self.about["every"] + 1 - self.frames
             size = min(left, self._most or left)

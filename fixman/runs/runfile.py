@@ -203,9 +203,8 @@ def _spans(con: sqlite3.Connection, about: dict[str, Any]) -> Iterator[range]:
         stop = first + found.get(wanted[0], 0)
         due = dict.fromkeys(wanted, stop - first)
         if found != due or first != end or not first < stop <= most:
-            raise ValueError(
-                f"a block at frame {first} has {found!r:.200}; {wanted} were due at frame {end}"
-            )
+            said = f"a block at frame {first} has {found!r:.200}"
+            raise ValueError(f"{said}; {wanted} were due at frame {end}")
         yield range(first, stop)
         end = stop
 
@@ -248,10 +247,8 @@ class Contents:
             stops = {0, *(span.stop for span in self.spans)}
             frames = next((count for count in due if count in stops), -1)
             if frames < 0 or state["step"] != step:
-                raise ValueError(
-                    f"the checkpoint of step {step} is of step {state['step']}, and blocks end at "
-                    f"frames {sorted(stops)[-2:]}"
-                )
+                said = f"the checkpoint of step {step} is of step {state['step']}"
+                raise ValueError(f"{said}, and blocks end at frames {sorted(stops)[-2:]}")
             return Point(step, frames, state)
 
     def block(self, con: sqlite3.Connection, span: range, name: str) -> NDArray[Any]:

@@ -33,6 +33,7 @@ __all__ = [
     "mean_square_end_to_end", "mean_square_gyration", "mean_square_products",
     "trimer_cumulative", "trimer_density", "zero_shear_viscosity",
 ]  # fmt: skip
+__dir__ = __all__.copy  # completion shows public names alone
 
 Base = Literal["free", "fixed"]
 Ensemble = Literal["rigid", "stiff"]
@@ -488,6 +489,3 @@ def _number(array: Any) -> Array:
 def _require(dim: Any = 3, base: Any = "free", ensemble: Any = "rigid") -> None:
     arrays.require_space(dim, base)
     arrays.require_one_of(ensemble, "ensemble", ("rigid", "stiff"))
-
-
-__dir__ = __all__.copy  # completion shows public names alone

@@ -92,9 +92,8 @@ def hard_targets(chain: Chain, lengths: ArrayLike, angles: ArrayLike, torsions: 
         if not np.isfinite(given).all():
             raise ValueError(f"{name} must be finite, got {given[~np.isfinite(given)][0]}")
         if np.abs(given).max(initial=0.0) > TURNS[kind]:
-            said = f"{name} are in radians, up to {TURNS[kind]:.5g} either way: got "
-            said += f"{given[np.abs(given).argmax()]:g}"
-            raise ValueError(f"{said}; np.radians converts degrees")
+            said = f"{name} are in radians, up to {TURNS[kind]:.5g} either way"
+            raise ValueError(f"{said}: got {given[np.abs(given).argmax()]:g}; see np.radians")
         if kind == LENGTH and not (given > 0.0).all():
             raise ValueError(f"lengths must be positive, got {given[~(given > 0.0)][0]:g}")
         targets[rows] = given
@@ -127,8 +126,7 @@ def _closed(chain: Chain, targets: Array, rng: np.random.Generator) -> Array:
             return bring(chain, x, targets)
         except (ConstraintSolveError, SingularConstraintError) as error:
             last = error
-    said = f"none of {TRIES} random walks reaches the hard values: can closures and extra "
-    said += f"rows have these values together? ({last})"
+    said = f"none of {TRIES} random walks reaches the hard values: can all be met? ({last})"
     raise ConstraintSolveError(said, coordinates=last.coordinates, beads=last.beads)
 
 

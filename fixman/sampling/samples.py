@@ -133,10 +133,8 @@ def _require_drawable(chain: Chain, client: Any) -> None:
     if client is not None and not hasattr(client, "gather"):
         raise TypeError(f"client must be a dask.distributed.Client, got {client!r:.80}")
     if chain.extra:
-        raise ValueError(
-            f"rings, and chains with other extra rows (here {len(chain.extra)}), cannot be drawn: "
-            "fixman.HybridMonteCarlo samples them, from starts by fixman.random_walks"
-        )
+        said = f"chains with closures or extra rows (here {len(chain.extra)}) cannot be drawn"
+        raise ValueError(f"{said}: fixman.HybridMonteCarlo samples them")
     if (chain.layout.soft_rows.kinds == LENGTH).any():
         raise ValueError("soft lengths have no distribution without a potential: make them hard")
 
@@ -176,9 +174,6 @@ def _put_walks(
     """Put stiff chains into x; return the logarithms of their weights, in the rigid ensemble."""
     x[:] = open_walks(chain, targets, len(x), np.random.default_rng(seed))
     return 0.5 * logdet(chain, x) if weighed else 0.0
-
-
-# --- trees of bonds ------------------------------------------------------------------------------
 
 
 class _Tables(NamedTuple):

@@ -22,8 +22,6 @@ matrix of (2), A_k^(p) with c^p besides, p even, both with √(d/w) for √d, si
     ⟨c^p_{k+1}⟩ = r_k A_k^(p) h_{k+1} / r_k A_k h_{k+1} .                                  (3)
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import NamedTuple, TypeVar
@@ -95,10 +93,8 @@ def on_finer_grids(
     if bonds is None:
         bonds = np.stack([np.arange(masses.size - 1), np.arange(1, masses.size)], axis=1)
     first, second = bonds[np.argmax(np.abs(np.diff(np.log(masses)[bonds], axis=1)))]
-    raise ValueError(
-        f"the masses are too uneven: quadratures of {ORDERS[-2]} and {ORDERS[-1]} points differ by "
-        f"{change:.0e}; the largest step is between bead {first} and bead {second}"
-    )
+    said = f"the masses are too uneven, the most so between bead {first} and bead {second}"
+    raise ValueError(f"{said}: quadratures differ by {change:.0e}")
 
 
 def reaches(before: Array, w: Array) -> Array:
@@ -280,7 +276,6 @@ def acceptances(
 def _acceptances(
     which: NDArray[np.int64], columns: list[Array], ranges: Array, grid: Grid
 ) -> Acceptances:
-    """Return series of no more terms than count."""
     values = np.reshape(columns, (-1, grid.order))
     series = values * np.exp(0.25 * ranges[:, None] * (grid.nodes - 1.0)) @ grid.to_series.T
     series /= series.sum(axis=1, keepdims=True)

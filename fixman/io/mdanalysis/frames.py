@@ -1,7 +1,5 @@
 """Frames of a trajectory: which ones, of the same atoms throughout, with whole molecules."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -21,10 +19,7 @@ from fixman.io.mdanalysis.universe import DATA, DUMP, format_of, reading
 
 # A bond this close to half a box edge may as well be its own periodic image.
 AMBIGUOUS_FRACTION = 0.4
-AMBIGUOUS = (
-    "are bonded at close to half the box, so that their periodic image cannot be told: check box "
-    "and units, or write whole molecules without a box"
-)
+AMBIGUOUS = "are bonded at close to half the box: check box and units, or leave out the box"
 WINDING = "close a ring that winds around the box: such a molecule has no end, and is no chain"
 
 
@@ -80,7 +75,6 @@ def _file_of(trajectory: Any) -> Any:
 
 
 def _count(trajectory: Any) -> int:
-    """Count the frames, for which some readers go through the file."""
     with reading(_file_of(trajectory)):
         return len(trajectory)
 
@@ -92,9 +86,8 @@ def numbers_of(trajectory: Any, frames: Any) -> Indices:
     said = f"{frames!r:.80}, which must be numbers of some or a mask of all"
     if isinstance(frames, slice):
         ends = {name: getattr(frames, name) for name in ("start", "stop", "step")}
-        frames = slice(
-            *(end if end is None else arrays.whole(end, name) for name, end in ends.items())
-        )
+        whole = [end if end is None else arrays.whole(end, name) for name, end in ends.items()]
+        frames = slice(*whole)
         said = f"start={frames.start}, stop={frames.stop}, step={frames.step}"
     try:
         numbers = numbers[frames if isinstance(frames, slice) else [*frames]]

@@ -1,7 +1,5 @@
 """Molecules of a selection: which bonds count, and which atoms are hydrogens."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import MDAnalysis
@@ -24,9 +22,7 @@ def find(
     pairs = _bonds(atomgroup.universe, selected, bonds)
     notes: tuple[str, ...] = ()
     if getattr(getattr(atomgroup.universe, "trajectory", None), "format", "") == "XTC":
-        notes = (
-            "XTC files round positions, most to 0.01 Å: lengths and angles vary by that alone",
-        )
+        notes = ("XTC files round positions, most to 0.01 Å: lengths vary by that alone",)
     if bonds == "guess":
         notes += (f"{counted(len(pairs), 'bond')} guessed from distances in the first frame",)
     if not len(pairs):
@@ -83,7 +79,6 @@ def _bonds(universe: Any, selected: Any, bonds: str) -> Indices:
 
 
 def _guessed(universe: Any, selected: Any) -> Indices:
-    """Bonds by distances and radii of the elements, in the current frame."""
     named = MDAnalysis.Universe.empty(len(selected))
     named.add_TopologyAttr("types", symbols_of(universe)[selected.indices])
     try:

@@ -78,9 +78,9 @@ def write_frames(
         raise ValueError(f"the name must end in {', '.join(FORMATS)}, got {path}")
     if not len(run):
         raise ValueError("the run has no frame to write")
-    if path.suffix.lower() == ".pdb":
-        described = _described(run)
-    elif run.model.dim != DIM:
+    if path.suffix.lower() == ".pdb" and described is None:
+        raise ValueError("this run has no PDB file: write .dcd, .xtc, .trr, .gsd or .h5")
+    if run.model.dim != DIM:
         raise ValueError(f"these formats are for space, and the run has dim={run.model.dim}")
     place = _only(run, replica)
     bare = MDAnalysis.Universe.empty(run.model.n, trajectory=True)
@@ -155,14 +155,6 @@ def _with_bonds(universe: Any, run: Run) -> Any:
     universe.add_TopologyAttr("bonds", pairs)
     universe.add_TopologyAttr("masses", np.array(run.system.masses))
     return universe
-
-
-def _described(run: Run) -> dict[str, Any]:
-    require_run(run)
-    described = pdb_potential(run.about)
-    if described is None:
-        raise ValueError("this run has no PDB file: write .dcd, .xtc, .trr, .gsd or .h5")
-    return described
 
 
 def _only(run: Run, replica: int | None) -> int:

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from MDAnalysis.guesser.default_guesser import DefaultGuesser
 from MDAnalysis.lib.util import openany
 
-from fixman._common.arrays import listed
+from fixman._common.arrays import listed, positive
 
 Masses = str | float | Mapping[str, float]
 
@@ -125,10 +125,8 @@ def _universe(paths: list[Path], options: dict[str, Any]) -> Any:
         said = brief(error)
     finally:
         sys.unraisablehook = hook
-    raise ValueError(
-        f"MDAnalysis cannot read {' with '.join(map(str, paths))}: {said}; are these topology and "
-        "trajectory of one system? if the name misleads, give topology_format='PSF' or format='DCD'"
-    )
+    hint = "if the name misleads, give topology_format='PSF' or format='DCD'"
+    raise ValueError(f"MDAnalysis cannot read {' with '.join(map(str, paths))}: {said}; {hint}")
 
 
 def brief(error: Exception) -> str:
@@ -166,10 +164,8 @@ def _lammps_data(path: Path) -> tuple[str, dict[str, int]]:
 def _columns(path: Path, style: str) -> str:
     columns = STYLES.get(style.strip().lower(), style)
     if len(columns.split()) < 2:
-        raise ValueError(
-            f"the atom style of {path.name} is {style or 'unknown'}: give atom_style='full', "
-            f"one of {', '.join(STYLES)}, or its columns, 'id resid type x y z'"
-        )
+        said = f"the atom style of {path.name} is {style or 'unknown'}: give atom_style='full'"
+        raise ValueError(f"{said}, one of {', '.join(STYLES)}, or columns, 'id resid type x y z'")
     return columns
 
 
@@ -202,13 +198,10 @@ def parse_masses(given: Masses) -> float | dict[str, float]:
 
 def _positive(given: Any) -> float:
     try:
-        mass = float(given)
+        return positive(float(given), "masses")
     except (TypeError, ValueError):
-        mass = math.nan
-    if not 0.0 < mass < math.inf:
         said = "masses are positive numbers, of all atoms or by type, 1=12.011,2=1.008"
-        raise ValueError(f"{said}, got {given!r:.80}")
-    return mass
+        raise ValueError(f"{said}, got {given!r:.80}") from None
 
 
 def _give_masses(universe: Any, given: Masses | None) -> tuple[str, ...]:

@@ -26,10 +26,12 @@ except ImportError as error:
 
 from fixman.io.openmm import thermostats
 from fixman.io.openmm.forces import NAME, Forces
-from fixman.io.openmm.systems import chain, of_system
+from fixman.io.openmm.systems import chain, of_system, system
 from fixman.io.openmm.thermostats import kT, set_temperature
 
-__all__ = ["FixmanPotential", "Forces", "chain", "kT", "metric_force", "set_temperature"]
+__all__ = [
+    "FixmanPotential", "Forces", "chain", "kT", "metric_force", "set_temperature", "system",
+]  # fmt: skip
 __dir__ = __all__.copy  # completion shows public names alone
 
 VERSION = 1  # format of the data in a serialized System

@@ -62,14 +62,19 @@ class ConnectedSets:
     """Connected sets of held distances, equal ones as one kind, in the order of first particles.
 
     ``kind``, ``copy`` and ``bead`` (particles,) tell where a particle is; −1 for a free one.
+    With ``in_order`` the beads of every copy are in the order of its particles.
     """
 
-    def __init__(self, held: Held, hydrogens: Mask | None = None) -> None:
+    def __init__(
+        self, held: Held, hydrogens: Mask | None = None, *, in_order: bool = False
+    ) -> None:
         massless = held.pairs[held.masses[held.pairs] == 0.0]
         if massless.size:
             raise ValueError(f"{held.name(massless[0])} is bonded or constrained, and has no mass")
         pairs = np.unique(np.sort(held.pairs, axis=1), axis=0)
-        self.kinds = [_sorted(one) for one in find_molecules(pairs, held.masses, hydrogens)]
+        found = find_molecules(pairs, held.masses, hydrogens)
+        divided = (_numbered_alike(one) if in_order else [_sorted(one)] for one in found)
+        self.kinds = [kind for one in divided for kind in one]
         self.kind, self.copy, self.bead = np.full((3, held.masses.size), -1)
         for k, one in enumerate(self.kinds):
             self.kind[one.atoms] = k
@@ -95,6 +100,21 @@ def _sorted(one: Molecules) -> Molecules:
     bonds = canonical.in_order(np.argsort(order)[one.pairs])
     hydrogens = None if one.hydrogens is None else one.hydrogens[order]
     return Molecules(one.masses[order], one.atoms[:, order], bonds=bonds, hydrogens=hydrogens)
+
+
+def _numbered_alike(one: Molecules) -> list[Molecules]:
+    """Divide equal molecules into those in which masses, hydrogens and bonds follow alike."""
+    order = np.argsort(one.atoms, axis=1)
+    pairs = canonical.in_order(np.argsort(order, axis=1)[:, one.pairs])  # (copies, bonds, 2)
+    marks = np.zeros(one.masses.size) if one.hydrogens is None else one.hydrogens
+    parts = [one.masses[order], marks[order], pairs.reshape(len(order), -1)]
+    first, kinds = canonical.alike(np.concatenate(parts, axis=1))
+    atoms, found = np.sort(one.atoms, axis=1), []
+    for kind, copy in enumerate(first):
+        hydrogens = None if one.hydrogens is None else one.hydrogens[order[copy]]
+        own = one.masses[order[copy]], atoms[kinds == kind]
+        found.append(Molecules(*own, bonds=pairs[copy], hydrogens=hydrogens))
+    return found
 
 
 def with_names(error: Any, particles: Sequence[int] | Indices, name: Callable[[int], str]) -> Any:

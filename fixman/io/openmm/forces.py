@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -38,9 +38,9 @@ class Forces:
     """The energy of an OpenMM System as a potential of `Newton`, `Langevin`, `HybridMonteCarlo`.
 
     The System's constraints are left out: the chain has to hold what they held, since force fields
-    have no energy there.  The chain that `chain` makes of the same System has the System's
-    particles, in order.  ValueError if the System has a thermostat or barostat, a Fixman force,
-    Drude particles, or particles without mass that are no virtual sites.
+    have no energy there.  What `chain` makes of one molecule, and `system` of several in solvent,
+    has the System's particles, in order.  ValueError if the System has a thermostat or barostat, a
+    Fixman force, Drude particles, or particles without mass that are no virtual sites.
 
     Parameters
     ----------
@@ -103,10 +103,13 @@ class Forces:
 
     def parameters(self) -> dict[str, Any]:
         """Return names, and a digest of the System, by which `resume` recognizes the System."""
-        text = re.sub(' openmmVersion="[^"]*"', "", openmm.XmlSerializer.serialize(self._system))
-        system = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
         name = f"{type(self).__module__}.{type(self).__qualname__}"
-        return {"name": name, "own": True, "system": system, "platform": self.platform}
+        return {"name": name, "own": True, "system": self._digest, "platform": self.platform}
+
+    @cached_property
+    def _digest(self) -> str:
+        text = re.sub(' openmmVersion="[^"]*"', "", openmm.XmlSerializer.serialize(self._system))
+        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
     def energy(self, x: Any) -> Any:
         """Return the energies (...), in kJ/mol, of configurations (..., n, 3), in nm.
@@ -131,7 +134,8 @@ class Forces:
         x, n = in_units(x, unit.nanometer, "x"), self.particles.size
         if np.ndim(x) > 1 and np.shape(x)[-2] != n:
             said = f"the System has {n} particles with a mass, x has {np.shape(x)[-2]}"
-            raise ValueError(f"{said}: all of them have to be one chain, and the solvent implicit")
+            many = "fixman.io.openmm.system(system) has chains of all of them"
+            raise ValueError(f"{said}: one chain, or {many}")
         x = arrays.real(x, (n, 3), "x")
         arrays.require_finite(x, (n, 3), "x")
         found = []

@@ -10,12 +10,15 @@ import numpy as np
 import openmm
 from numpy.typing import ArrayLike
 from openmm import app, unit
+from scipy.sparse.csgraph import connected_components
 
 from fixman._common import arrays
+from fixman._common.arrays import Array
 from fixman.analysis.groups import Indices, Mask
 from fixman.chains import hard_sets, topology
 from fixman.chains.chain import Chain, is_rigid
 from fixman.chains.straight_bends import NEARLY
+from fixman.chains.system import System
 from fixman.errors import FrameError
 from fixman.io.openmm.constraints import ConnectedSets, Held, with_names
 from fixman.io.openmm.thermostats import in_units
@@ -70,14 +73,96 @@ def chain(
     single = [one.atoms.shape for one in sets.kinds] == [(1, np.count_nonzero(held.masses))]
     if not single and not isinstance(hard_sets.named(hard), str | tuple):
         raise ValueError("a mask is for a single molecule without other particles: choose a word")
-    size = held.masses.size
-    x = None
+    if straight is None and positions is None:
+        straight = _straight(system_or_topology, pairs, hard)
+    found = _chains(held, sets, hard, positions, rotatable, straight)
+    return found[0][1] if single else found
+
+
+def system(
+    openmm_system: Any,
+    hard: str | Sequence[str] = "torsional",
+    *,
+    topology: Any = None,
+    positions: Any = None,
+    rotatable: ArrayLike | None = None,
+    straight: Iterable[Sequence[int]] | None = None,
+) -> System:
+    """Return the `fixman.System` of an OpenMM System: molecules, rigid waters, ions, and the box.
+
+    Particles with a mass keep their order, so that ``Forces(openmm_system)`` is its potential.
+    A particle without a bond is a chain of one bead.  Arguments and errors are those of `chain`.
+    ValueError also for a triclinic box, or if a molecule has particles of another one between its
+    own.
+
+    Parameters
+    ----------
+    openmm_system : openmm.System
+        The box is its default one, if its forces are periodic.
+    hard : words, "torsional", "h-bonds" or "h-angles"
+        A molecule that the System's constraints leave rigid, such as water, is rigid whatever this
+        says.
+    topology, positions, rotatable, straight : optional
+        As for `chain`.
+    """
+    if not isinstance(openmm_system, openmm.System):
+        raise TypeError(f"expected an openmm.System, got {type(openmm_system).__name__}")
+    if not isinstance(hard_sets.named(hard), str | tuple):
+        raise ValueError("a mask is for the chain of a single molecule: choose a word")
+    box = _box(openmm_system)
+    held, pairs, hydrogens = _read(openmm_system, topology)
+    sets = ConnectedSets(held._replace(pairs=pairs), hydrogens, in_order=True)
+    if straight is None and positions is None:
+        straight = _straight(openmm_system, pairs, hard)
+    moving = np.flatnonzero(held.masses)
+    for one in sets.kinds:
+        _require_together(held, np.searchsorted(moving, one.atoms), moving)
+    found = _chains(held, sets, hard, positions, rotatable, straight)
+    alone = moving[sets.kind[moving] < 0]
+    for mass in np.unique(held.masses[alone]):
+        ions = alone[held.masses[alone] == mass]
+        found.append((ions[:, None], Chain.linear(1, masses=mass)))
+    kinds = np.repeat(np.arange(len(found)), [len(atoms) for atoms, _ in found])
+    kinds = kinds[np.argsort(np.concatenate([atoms[:, 0] for atoms, _ in found]))]
+    starts = np.flatnonzero(np.diff(kinds, prepend=-1))
+    counts = np.diff(starts, append=kinds.size).tolist()
+    return System([(found[k][1], n) for k, n in zip(kinds[starts], counts, strict=True)], box=box)
+
+
+def _box(given: Any) -> Array | None:
+    """Edges of the default box of a System in nm; None if no force is periodic."""
+    if not given.usesPeriodicBoundaryConditions():
+        return None
+    vectors = np.array([vector._value for vector in given.getDefaultPeriodicBoxVectors()])
+    edges = np.diagonal(vectors)
+    if np.any(vectors != np.diag(edges)):
+        raise ValueError(
+            f"the box of the System is triclinic, {vectors.tolist()} nm, and a fixman.System has "
+            "right angles: solvate in a box of boxShape='cube', or by boxSize"
+        )
+    return edges
+
+
+def _require_together(held: Held, places: Indices, moving: Indices) -> None:
+    """Refuse molecules with particles of others between their own, by places (copies, n)."""
+    gaps = np.argwhere(np.diff(places, axis=1) != 1)
+    for copy, bead in gaps[:1]:
+        one, two = moving[places[copy, bead : bead + 2]]
+        raise ValueError(
+            f"{held.name(one)} and {held.name(two)} are of one molecule, and particles of another "
+            "are between them: the particles of a molecule have to follow each other"
+        )
+
+
+def _chains(
+    held: Held, sets: ConnectedSets, hard: Any, positions: Any, rotatable: Any, straight: Any
+) -> list[tuple[Indices, Chain]]:
+    """Return the particles (copies, n) and the chain of each kind of molecule."""
+    size, x = held.masses.size, None
     if positions is not None:
         x = arrays.real(in_units(positions, unit.nanometer, "positions"), (size, 3), "positions")
         if x.ndim != 2:
             raise ValueError(f"positions must be one configuration ({size}, 3), got {x.shape}")
-    if straight is None and x is None:
-        straight = _straight(system_or_topology, pairs, hard)
     turning = _by_kind(rotatable, sets, "rotatable")
     in_line = _by_kind(straight, sets, "straight")
     found = []
@@ -88,11 +173,11 @@ def chain(
             more["drop_redundant"] = x[first]
             more["straight"] = x[first] if straight is None else more["straight"]
         try:
-            made = _rigid(held, first) or one.chain(hard, **more)  # type: ignore[arg-type]
+            made = _rigid(held, first) or one.chain(hard, **more)
         except FrameError as error:
             raise with_names(error, first, held.name) from None
         found.append((one.atoms, made))
-    return found[0][1] if single else found
+    return found
 
 
 def _rigid(held: Held, particles: Indices) -> Chain | None:
@@ -215,6 +300,9 @@ def _read(source: Any, beside: Any) -> tuple[Held, Indices, Mask | None]:
         held, pairs = held._replace(names=_of_topology(beside).names), bonds_of(beside)
         hydrogens = np.array([e is not None and e.symbol in HYDROGENS for e in elements])
     pairs = pairs[~sites[pairs].any(axis=1)]
+    # Topologies of GROMACS have no bonds of water, which its constraints join.
+    label = connected_components(topology.graph(sites.size, pairs), directed=False)[1]
+    pairs = np.concatenate([pairs, held.pairs[np.diff(label[held.pairs], axis=1)[:, 0] != 0]])
     if not len(pairs):
         raise ValueError("there are no bonds, neither springs nor constraints: give topology=…")
     return held, pairs, hydrogens

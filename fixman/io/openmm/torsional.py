@@ -1,4 +1,4 @@
-"""A molecule from a PDB file: its chain, forces of any OpenMM force field, and the names of atoms.
+"""Molecules from files: their chains, forces of any OpenMM force field, and the names of atoms.
 
 Units are OpenMM's: nm, ps, dalton, kJ/mol.
 """
@@ -23,11 +23,13 @@ from fixman._common import arrays
 from fixman._common.arrays import Array
 from fixman.chains import hard_sets, topology
 from fixman.chains.chain import Chain
+from fixman.chains.system import System
 from fixman.errors import ConstraintSolveError, FrameError, printable
-from fixman.io.openmm import Forces, chain
+from fixman.io.openmm import Forces, chain, files, system
 from fixman.io.openmm.constraints import whole, with_names
 from fixman.io.openmm.systems import bonds_of
-from fixman.simulation.observables import kinetic_energy, torsions
+from fixman.mechanics.dynamics import project
+from fixman.simulation.observables import torsions
 from fixman.simulation.trajectory import pdb_potential
 
 __all__ = ["HOLDS", "Molecule", "naming"]
@@ -36,51 +38,90 @@ __all__ = ["HOLDS", "Molecule", "naming"]
 ENDS = {("C", 3): "methyl", ("O", 1): "hydroxyl", ("S", 1): "hydroxyl", ("N", 3): "ammonium"}
 HOLDS = ("methyl", "hydroxyl", "ammonium", "peptide")
 LEAST_BOX = 0.6  # nm, below which a CRYST1 record says that there is no crystal
+CUTOFF = 0.9  # nm
+EXACT = 1e-9  # relative, of constraints in a start
+THIN = 0.5  # g/cm³, below which a box is not full of solvent
+DALTON = 1.66054e-3  # g/cm³ of a dalton in a nm³
+FOUR = Chain.linear(4)
 
 
 class Molecule(Forces):
-    """A molecule that one PDB file and some force fields describe, as a potential for steppers.
+    """A molecule, or several in solvent, of a PDB file and a force field: a potential for steppers.
 
-    ValueError if the force fields do not know a residue, atoms are not one connected molecule or
-    have no position, or a bond is off by half, as where residues are missing.
+    Several molecules in a box (CRYST1) are periodic, with PME; one molecule, molecules without a
+    box and those in implicit solvent are in open space, without a cutoff.  Waters are rigid.
+    ValueError if the force field does not know a residue, atoms have no position, a bond is off by
+    half, as where residues are missing, or there are virtual sites (`fixman.io.openmm.Forces` takes
+    them).
 
     Parameters
     ----------
     pdb : str
-        The text of a PDB file with every hydrogen, `prepare` makes one.  One connected molecule.
+        The text of a PDB file with every hydrogen, `prepare` makes one.
     forcefield : sequence of str
-        Names that OpenMM knows, ``"amber14-all.xml", "implicit/obc2.xml"``, or paths; or one str.
-        Without an implicit solvent among them the molecule is in a vacuum.
+        Names that OpenMM knows, ``"amber14-all.xml", "implicit/obc2.xml"``, or paths of XML files;
+        or a topology of the same atoms: a prmtop, perhaps with a word such as ``"OBC2"``, a TOP of
+        GROMACS, or a PSF and its files of parameters; or one str.
     platform : str, optional
         Platform of OpenMM, by default the fastest.
+    cutoff : float
+        Cutoff in nm, in a periodic box.
 
     Attributes
     ----------
     topology, system : of OpenMM
-        The System has no constraints.
+        The System has no constraints but those of rigid water.
     names : list of str
         ``"ALA 3 CB"``; ``"A/CYS 3 SG"`` if there are several chains.
     x0 : (n, 3)
-        Positions of the file in nm.
+        Positions of the file in nm, waters in the shape of the force field.
     """
 
     def __init__(
-        self, pdb: str, forcefield: str | Iterable[str], platform: str | None = None
+        self,
+        pdb: str,
+        forcefield: str | Iterable[str],
+        platform: str | None = None,
+        *,
+        cutoff: float = CUTOFF,
     ) -> None:
         self.pdb, self.forcefield = pdb, _words(forcefield, "forcefield")
-        read = _read(pdb, "the PDB text")
-        self.topology = read.topology
-        self.x0 = _in_nm(read.positions)
+        self.cutoff = arrays.positive(cutoff, "cutoff")
+        read = _read(pdb)
+        self.topology, make = files.force_field(self.forcefield, read)
         self.names = _names(self.topology)
-        _require_one(self.topology, self.x0)
-        self.system = _field(self.forcefield).createSystem(
-            self.topology, nonbondedMethod=app.NoCutoff, constraints=None, rigidWater=False,
-            removeCMMotion=False,
-        )  # fmt: skip
+        x = _in_nm(read.positions)
+        _require_positions(x, self.names)
+        self.system = self._made(make)
         super().__init__(self.system, platform)
+        if self._sites:
+            raise ValueError("there are virtual sites: use fixman.io.openmm.system and Forces")
+        self.x0 = self._settled(self._at(x)) if self.system.getNumConstraints() else x
         self._require_bonded(self.x0)
-        kinds = [type(force).__name__ for force in self.system.getForces()]
-        self.in_vacuum = not any(re.search("GB|GeneralizedKirkwood", kind) for kind in kinds)
+        self.in_vacuum = not self.periodic and not _implicit(self.system)
+
+    @property
+    def periodic(self) -> bool:
+        """Whether there is a periodic box."""
+        return bool(self.system.usesPeriodicBoundaryConditions())
+
+    def _made(self, make: Any) -> Any:
+        """Return the System, periodic if there are several molecules in a box of their own."""
+        options = {"constraints": None, "rigidWater": True, "removeCMMotion": False}
+        several = _pieces(self.topology)[0] > 1
+        try:
+            if several and _edges(self.topology.getPeriodicBoxVectors()) is not None:
+                cutoff = self.cutoff * unit.nanometer
+                made = make(nonbondedMethod=app.PME, nonbondedCutoff=cutoff, **options)
+                if not _implicit(made):
+                    return made
+            return make(nonbondedMethod=app.NoCutoff, **options)
+        except ValueError as error:
+            hint = ""
+            if "template" in str(error) and any(map(_is_solvent, self.topology.residues())):
+                hint = "; drop_solvent=True leaves water and ions out, a file such as "
+                hint += "amber14/tip3p.xml beside amber14-all.xml has forces of water"
+            raise ValueError(printable(str(error)) + hint) from None
 
     @classmethod
     def prepare(
@@ -89,18 +130,22 @@ class Molecule(Forces):
         forcefield: str | Iterable[str],
         platform: str | None = None,
         *,
+        cutoff: float = CUTOFF,
         chain: str | None = None,
         add_hydrogens: bool = False,
         drop_solvent: bool = False,
     ) -> Molecule:
-        """Read a PDB file, and add what is asked for.
+        """Read a file of positions, and add what is asked for.
 
-        A molecule that is cut at the faces of a periodic box (CRYST1) is made whole.
-        RuntimeWarning if solvent is left out and no implicit solvent takes its place.
+        Molecules that are cut at the faces of a periodic box are made whole.  RuntimeWarning if
+        solvent is left out and no implicit solvent takes its place.
 
         Parameters
         ----------
-        path, forcefield, platform
+        path : str or Path
+            A PDB or mmCIF file.  If the force field is a topology, also a GRO file, an inpcrd or
+            rst7 of Amber, or a crd of CHARMM; then nothing is added or left out.
+        forcefield, platform, cutoff
         chain : str, optional
             Letter of the one chain to take out of a file of several.
         add_hydrogens : bool
@@ -111,25 +156,41 @@ class Molecule(Forces):
         path, forcefield = arrays.path(path, "path"), _words(forcefield, "forcefield")
         if not path.is_file():
             raise FileNotFoundError(f"no such file: {path}")
-        with path.open(encoding="utf-8") as file:
-            read = _read(file, str(path))
-        modeller = app.Modeller(read.topology, read.positions)
+        read, solvent = files.read_positions(path), []
+        topology, positions = read.topology, read.positions
+        if files.brings_topology(forcefield):
+            topology = files.force_field(forcefield, read)[0]
+            given = {"chain": chain, "add_hydrogens": add_hydrogens, "drop_solvent": drop_solvent}
+            for name, value in given.items():
+                if value:
+                    said = f"{name}={value!r} is for XML files"
+                    raise ValueError(f"{said}: {forcefield[0]} has its own set of atoms")
+            _require_positions(_in_nm(positions), _names(topology))
+        elif topology is None:
+            raise ValueError(f"{path} has no bonds: the force field must be .prmtop, .top or .psf")
+        modeller = app.Modeller(topology, positions)
         if chain is not None:
-            letters = [one.id for one in modeller.topology.chains()]
+            letters = [one.id for one in topology.chains()]
             if chain not in letters:
                 raise ValueError(f"{path} has no chain {chain!r}, it has {', '.join(letters)}")
             modeller.delete([one for one in modeller.topology.chains() if one.id != chain])
-        residues = modeller.topology.residues()
-        solvent = [one for one in residues if one.name == "HOH" or len(one) == 1]
         if drop_solvent:
+            solvent = [one for one in modeller.topology.residues() if _is_solvent(one)]
             modeller.delete(solvent)
         x = _in_nm(modeller.positions)
-        _require_one(modeller.topology, x)
+        _require_positions(x, _names(modeller.topology))
         modeller.positions = _whole(modeller.topology, x) * unit.nanometer
         if add_hydrogens:
-            _add_hydrogens(modeller, _field(forcefield))
-        modeller.topology.setPeriodicBoxVectors(None)
-        made = cls(_written(modeller.topology, modeller.positions), forcefield, platform)
+            _add_hydrogens(modeller, files.xml_field(forcefield))
+        if _pieces(modeller.topology)[0] == 1:
+            modeller.topology.setPeriodicBoxVectors(None)
+        text = _written(modeller.topology, modeller.positions)
+        made = cls(text, forcefield, platform, cutoff=cutoff)
+        box = _edges(made.topology.getPeriodicBoxVectors()) if made.periodic else None
+        density = np.inf if box is None else DALTON * _mass(made.system) / np.linalg.det(box)
+        if density < THIN:
+            said = f"the box holds {density:.2g} g/cm³, so that most of it is empty"
+            warnings.warn(f"{said}: fill it with solvent", RuntimeWarning, stacklevel=2)
         if drop_solvent and solvent and made.in_vacuum:
             warnings.warn(
                 f"solvent is left out, and {', '.join(forcefield)} has no implicit solvent: "
@@ -148,7 +209,8 @@ class Molecule(Forces):
         described = pdb_potential(about)
         if described is None:
             raise ValueError("this run has no PDB file: fixman torsional makes runs that have one")
-        molecule = cls(described["pdb"], described["forcefield"], described["platform"])
+        given = (described[name] for name in ("pdb", "forcefield", "platform"))
+        molecule = cls(*given, cutoff=described["cutoff"])
         if molecule.parameters() != dict(described):
             said = "makes another System than at the start of the run"
             raise ValueError(f"{', '.join(molecule.forcefield)} {said}")
@@ -156,21 +218,42 @@ class Molecule(Forces):
 
     def parameters(self) -> dict[str, Any]:
         """Return what `of_run` makes the molecule of again, ready for JSON."""
-        return super().parameters() | {"pdb": self.pdb, "forcefield": list(self.forcefield)}
+        own = {"pdb": self.pdb, "forcefield": list(self.forcefield), "cutoff": self.cutoff}
+        return super().parameters() | own
 
     def minimized(self, x: Array, tolerance: float = 10.0) -> Array:
         """Return a minimum (n, 3) near x, where forces are below ``tolerance`` (rms)."""
         _require_positions(x, self.names)
+        context = self._at(x)
+        openmm.LocalEnergyMinimizer.minimize(context, tolerance)
+        return self._settled(context)
+
+    def _at(self, x: Array) -> Any:
         platform = openmm.Platform.getPlatformByName(self.platform)
         context = openmm.Context(self.system, openmm.VerletIntegrator(0.001), platform)
         context.setPositions(x)
-        openmm.LocalEnergyMinimizer.minimize(context, tolerance)
-        found = context.getState(positions=True).getPositions(asNumpy=True)
-        return np.array(found.value_in_unit(unit.nanometer))
+        return context
 
-    def chain(self, hold: str | Iterable[str] = ()) -> Chain:
+    def _settled(self, context: Any) -> Array:
+        """Return positions in which constraints, those of rigid waters, are exact."""
+        context.applyConstraints(EXACT)
+        return _in_nm(context.getState(positions=True).getPositions(asNumpy=True))
+
+    def straightened(self, model: Chain | System, x: Array) -> Array:
+        """Return positions (n, 3) with bends that are held straight in line, others kept."""
+        whole = model if isinstance(model, System) else System(model)
+        first, parts = 0, []
+        for (one, many), part in zip(whole.kinds, whole.split(x), strict=True):
+            with naming(self.names[first:]):
+                bent = one.straight != ()
+                parts.append(project(one, part, one.hard_values(part)) if bent else part)
+            first += many * one.n
+        return whole.join(parts)
+
+    def chain(self, hold: str | Iterable[str] = ()) -> Chain | System:
         """Return the chain whose bonds and angles are hard, and whose torsions are soft.
 
+        Several molecules are a `fixman.System` of such chains, rigid waters and ions.
         Torsions are soft about bonds that are neither terminal nor in a ring of up to 8 atoms;
         larger rings turn, and stay closed.  Bends of nitriles and alkynes are held straight, and
         nearly straight in a minimum: ``fixman.project(chain, x, chain.hard_values(x))`` is a start.
@@ -185,24 +268,34 @@ class Molecule(Forces):
         for word in sorted(hold.difference(HOLDS)):
             raise ValueError(f"cannot hold {word!r}: choose among {', '.join(HOLDS)}")
         turning = [pair for pair in self.rotatable if not self._kinds(*pair) & hold]
-        made = chain(self.system, topology=self.topology, rotatable=turning if hold else None)
-        assert isinstance(made, Chain)  # the molecule is one
+        options = {"topology": self.topology, "rotatable": turning if hold else None}
+        several = _pieces(self.topology)[0] > 1
+        made = system(self.system, **options) if several else chain(self.system, **options)
+        assert not isinstance(made, list)  # the molecule is one
         return made
 
     @cached_property
     def rotatable(self) -> list[tuple[int, int]]:
         """Bonds that turn: see `chain`."""
-        return [(i, j) for i, j in hard_sets.rotatable(*self._tree).tolist()]
+        found = [atoms[hard_sets.rotatable(*tree)] for atoms, tree in self._trees]
+        return [(i, j) for pairs in found for i, j in pairs.tolist()]
 
     @property
     def ring_bonds(self) -> tuple[int, int]:
         """Numbers of bonds in rings of up to 8 atoms, which do not turn, and of larger ones."""
-        small = topology.ring_bonds(*self._tree)[1]
-        return int(small.sum()), int((~small).sum())
+        small = [mark for _, tree in self._trees for mark in topology.ring_bonds(*tree)[1]]
+        return sum(small), len(small) - sum(small)
 
     @cached_property
-    def _tree(self) -> tuple[Any, Any]:
-        return topology.spanning_tree(len(self.x0), bonds_of(self.topology))
+    def _trees(self) -> list[tuple[Any, Any]]:
+        """Atoms and spanning tree of each molecule of four or more."""
+        bonds, found = bonds_of(self.topology), []
+        label = _pieces(self.topology)[1]
+        for piece in np.flatnonzero(np.bincount(label) > 3):
+            atoms = np.flatnonzero(label == piece)
+            own = np.searchsorted(atoms, bonds[label[bonds[:, 0]] == piece])
+            found.append((atoms, topology.spanning_tree(atoms.size, own)))
+        return found
 
     @cached_property
     def backbone(self) -> list[tuple[str, tuple[int, ...]]]:
@@ -232,13 +325,16 @@ class Molecule(Forces):
         def potential_energy(_: Chain, x: Array) -> Any:
             return self.energy(x)
 
+        def kinetic_energy(model: Chain | System, v: Array) -> Any:
+            return 0.5 * np.einsum("k,...ka,...ka->...", model.masses, v, v)
+
         found: dict[str, Any] = {
             "potential_energy": potential_energy, "kinetic_energy": kinetic_energy
         }  # fmt: skip
         if self.backbone:
             beads = np.array([five for _, five in self.backbone])
-            found["phi"] = partial(torsions, beads=beads[:, :4])
-            found["psi"] = partial(torsions, beads=beads[:, 1:])
+            found["phi"] = partial(_torsions, beads=beads[:, :4])
+            found["psi"] = partial(_torsions, beads=beads[:, 1:])
         return found
 
     @cached_property
@@ -270,6 +366,24 @@ def naming(names: Sequence[str]) -> Iterator[None]:
         yield
     except (FrameError, ConstraintSolveError) as error:
         raise with_names(error, range(len(names)), names.__getitem__) from None
+
+
+def _torsions(_: Chain | System, x: Array, beads: Any) -> Any:
+    """Torsions (..., torsions) of four beads each (torsions, 4)."""
+    return torsions(FOUR, x[..., beads, :])[..., 0]
+
+
+def _implicit(made: Any) -> bool:
+    kinds = [type(force).__name__ for force in made.getForces()]
+    return any(re.search("GB|GeneralizedKirkwood", kind) for kind in kinds)
+
+
+def _mass(made: Any) -> float:
+    return float(sum(made.getParticleMass(k)._value for k in range(made.getNumParticles())))
+
+
+def _is_solvent(residue: Any) -> bool:
+    return residue.name == "HOH" or len(residue) == 1
 
 
 def _words(given: str | Iterable[str], name: str) -> tuple[str, ...]:
@@ -307,42 +421,44 @@ def _add_hydrogens(modeller: Any, field: Any) -> None:
 
 
 def _require_positions(x: Array, names: Sequence[str]) -> None:
+    if len(x) != len(names):
+        raise ValueError(f"there are positions of {len(x)} atoms, and {len(names)} have forces")
     lost = ~np.isfinite(x).all(axis=-1)
     if lost.any():
         atom = int(np.argmax(lost))
         raise ValueError(f"{names[atom]} is at {x[atom]} nm: every atom needs a position")
 
 
-def _require_one(given: Any, x: Array) -> None:
-    """Refuse atoms without a position, and all but one connected molecule."""
-    names = _names(given)
-    _require_positions(x, names)
-    pieces, label = connected_components(topology.graph(len(names), bonds_of(given)), False)
-    if pieces > 1:
-        first = np.unique(label, return_index=True)[1]
-        begin = f"{', '.join(names[p] for p in first[:4])}{', …' * (pieces > 4)}"
-        raise ValueError(
-            f"the file has {pieces} molecules, which begin with {begin}, but must have one: "
-            "chain='A' takes one chain, drop_solvent=True leaves water and ions out, and CONECT "
-            "records bond what the names of atoms do not"
-        )
+def _pieces(given: Any) -> tuple[int, Any]:
+    """How many molecules a Topology has, and the number of that of each atom."""
+    atoms = topology.graph(given.getNumAtoms(), bonds_of(given))
+    return connected_components(atoms, directed=False)
+
+
+def _edges(box: Any) -> Array | None:
+    """Return box vectors (3, 3) in nm, or None if there is no box."""
+    box = None if box is None else _in_nm(box)
+    return None if box is None or np.diagonal(box).min() < LEAST_BOX else box
 
 
 def _whole(given: Any, x: Array) -> Array:
-    box = given.getPeriodicBoxVectors()
-    if box is None or np.diagonal(box := _in_nm(box)).min() < LEAST_BOX:
+    box = _edges(given.getPeriodicBoxVectors())
+    if box is None:
         return x
-    parents, _ = topology.spanning_tree(len(x), bonds_of(given))
+    first = np.unique(_pieces(given)[1], return_index=True)[1]
+    roots = np.stack([np.zeros_like(first), first + 1], axis=1)  # all hang on a bead in front
+    bonds = np.concatenate([roots, bonds_of(given) + 1])
+    parents = topology.spanning_tree(len(x) + 1, bonds)[0][1:] - 1
     return np.asarray(whole(parents, x[None], box)[0])
 
 
-def _read(source: Any, shown: str) -> Any:
+def _read(text: str) -> files.Read:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return app.PDBFile(io.StringIO(source) if isinstance(source, str) else source)
-    except Exception as error:  # whatever a file that is no PDB makes of the reader
-        raise ValueError(f"{shown} cannot be read as a PDB file: {error!r:.80}") from None
+            return files.of_pdb(io.StringIO(text))
+    except Exception as error:  # whatever a text that is no PDB makes of the reader
+        raise ValueError(f"the PDB text cannot be read as a PDB file: {error!r:.80}") from None
 
 
 def _written(given: Any, positions: Any) -> str:
@@ -351,16 +467,9 @@ def _written(given: Any, positions: Any) -> str:
     app.PDBFile.writeFile(given, positions, file, keepIds=True)
     # The date of the first line would make two runs of one file differ.
     text = file.getvalue().split("\n", 1)[1]
-    known = set(map(frozenset, bonds_of(_read(text, "").topology).tolist()))
+    known = set(map(frozenset, bonds_of(_read(text).topology).tolist()))
     # OpenMM leaves out bonds between standard residues, such as the one that closes a backbone.
     more = [bond for bond in bonds_of(given).tolist() if frozenset(bond) not in known]
     serial = [atom.index + atom.residue.chain.index + 1 for atom in given.atoms()]  # TER counts
     records = "".join(f"CONECT{serial[i]:>5}{serial[j]:>5}\n" for i, j in map(sorted, more))
     return text.replace("END\n", f"{records}END\n")
-
-
-def _field(names: tuple[str, ...]) -> Any:
-    try:
-        return app.ForceField(*names)
-    except Exception as error:
-        raise ValueError(f"force field {', '.join(names)}: {error}") from None

@@ -1,7 +1,5 @@
 """The field of the integers modulo the prime P = 2⁶¹ − 1, where nothing is nearly zero."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fixman.kernels import jit

@@ -5,8 +5,6 @@ part in it (Blackman & Vigna 2021; Marsaglia & Tsang 2000, with 52 random bits a
 eight others).
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

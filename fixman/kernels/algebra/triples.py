@@ -5,8 +5,6 @@ states in lanes; constants come from flat tables, and units from the work arrays
 `compiler.lanes` describes.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from fixman.kernels.algebra.vectors import fused_cross
@@ -49,12 +47,6 @@ def across(s, T):
     """s× T, column by column."""
     columns = [fused_cross(s, (T[k], T[3 + k], T[6 + k])) for k in range(3)]
     return tuple(columns[j][i] for i in range(3) for j in range(3))
-
-
-@step
-def summed(S, T):
-    """The sum of two tuples of one length."""
-    return tuple(S[k] + T[k] for k in range(len(S)))
 
 
 @step
@@ -103,10 +95,22 @@ def store_all(work, k, x):
         store(work, k + j, x[j])
 
 
+def _entries(count: int) -> Any:
+    """Return a step that reads so many elements of row i of a table with two axes, from k on."""
+
+    def entries(rows, i, k):
+        return tuple(rows[i, k + j] for j in range(count))
+
+    return step(entries)
+
+
+entries, entries6, entries9 = _entries(3), _entries(6), _entries(9)
+
+
 @step
-def entries(rows, i, k):
-    """Three elements of row i of a table with two axes, from column k."""
-    return tuple(rows[i, k + j] for j in range(3))
+def square(T, r, c):
+    """3×3 block of a table whose first element is r, c."""
+    return tuple(T[r + k // 3, c + k % 3] for k in range(9))
 
 
 @step

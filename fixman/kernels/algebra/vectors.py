@@ -4,8 +4,6 @@ A vector is three values, floats or eight lanes each (see `lanes`), the third 0 
 memory it has as many units as there are axes.
 """
 
-from __future__ import annotations
-
 from fixman.kernels.compiler.lanes import fma, load, put, store, take
 from fixman.kernels.compiler.steps import exact_step
 

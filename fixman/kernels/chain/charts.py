@@ -5,8 +5,6 @@ come before it in ``sequence (n,)``; the chart rows of bead k are rows k d … k
 coordinate table.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -45,7 +43,6 @@ def put_velocities(v, frame, n, dim, fixed, V):
 
 @exact
 def put_points(x, frame, n, dim, fixed, P):
-    """Fill the padded points of one frame, likewise."""
     finite = put_velocities(x, frame, n, dim, fixed, P)
     P[3] -= 1.0
     P[0] -= 1.0
@@ -138,7 +135,6 @@ def row_times(B, columns, r, Y, at, dim):
 
 @exact
 def add_row(B, columns, r, size, Y, at, dim):
-    """Y ← Y + size ∂q/∂x."""
     for slot in range(4):
         j = entry(columns, 4 * r + slot)
         if j >= 0:
@@ -153,9 +149,6 @@ def row_curvature(P, V, kinds, points, r, fixed):
     u, v, t = chart_bonds(P, points, r, kind, fixed)
     du, dv, dt = row.bonds(kind, V, points, r, SPACE, 0.0)
     return row.curvature(kind, u, v, t, du, dv, dt)
-
-
-# --- frames --------------------------------------------------------------------------------------
 
 
 @jit

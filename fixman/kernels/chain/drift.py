@@ -10,8 +10,6 @@ B K Bᵀ is the H^bb of ``hard``, whose inverse masses are K.  Rows i and j touc
 each other, so that S is needed on a wider pattern than that of H^bb.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

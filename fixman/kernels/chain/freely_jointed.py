@@ -3,30 +3,21 @@
 Bonds are numbered as in theory.md and `tridiagonal`: bond k = 1 … N joins joints k − 1 and k, of
 inverse masses w_{k−1} and w_k, and has the direction u_k.  Joints are the beads, after the base
 point (at the origin, w = 0) where the base is fixed.  With c_k = u_{k−1}·u_k, r_k = u_{k−1} × u_k
-and s_k = |r_k|, H^bb is tridiagonal (theory.md section 3; H^LL of Lee & Chirikjian 2005, eq. 23),
+and s_k = |r_k|, H^bb (H^LL of Lee & Chirikjian 2005, eq. 23) is tridiagonal, and its pivots d_k
+have no subtraction (theory.md section 3).  From the last bond on S = (H^bb)⁻¹ follows, S_kk as a
+sum of positive terms, with g_k = w_k c_{k+1} / d_k,
 
-    H_kk = w_{k−1} + w_k ,   H_{k−1,k} = −w_{k−1} c_k ,                                     (1)
-
-and its pivots have no subtraction,
-
-    d_k = w_k + e_k ,   e_k = (w_{k−1} / d_{k−1}) (e_{k−1} + w_{k−1} s_k²) ,   e_1 = w_0 .  (2)
-
-e_k is the inverse of the mass that the chain before opposes to a pull along bond k.  From the last
-bond on S = (H^bb)⁻¹ follows, S_kk as a sum of positive terms, with g_k = w_k c_{k+1} / d_k,
-
-    S_kk = 1/d_k + g_k² S_{k+1,k+1} ,   S_{k,k+1} = g_k S_{k+1,k+1} ,                       (3)
+    S_kk = 1/d_k + g_k² S_{k+1,k+1} ,   S_{k,k+1} = g_k S_{k+1,k+1} ,                       (1)
 
 and with it the force of ½ kT ln det H^bb (theory.md section 4),
 
     F = kT Σ_{k>1} w_{k−1} S_{k−1,k} ∇c_k ,   of bonds b_k = L_k u_k
-    ∂c_k/∂b_k = −r_k × u_k / L_k ,   ∂c_k/∂b_{k−1} = r_k × u_{k−1} / L_{k−1} .              (4)
+    ∂c_k/∂b_k = −r_k × u_k / L_k ,   ∂c_k/∂b_{k−1} = r_k × u_{k−1} / L_{k−1} .              (2)
 
 Sines come from rounded bonds, or where masses are `uneven` from positions, to full precision.
 Where masses differ by 1e8 and bends are of 1e-6 `hard` would leave seven decimals of ln det, for
 1e12 three; here it is exact to rounding.  Forces are 3 to 3.9 times faster than there.
 """
-
-from __future__ import annotations
 
 import math
 
@@ -44,9 +35,6 @@ from fixman.kernels.factors.tridiagonal import inverse_before, onward
 UNEVEN = 1e4  # ratio of masses; rounded sines cost ln det up to eps √ratio a bond
 # What `factored` leaves of bond k, from unit UNITS (k − 1) on: u_k, 1/L_k, g_{k−1}, 1/d_k and r_k.
 U, SHRINK, G, INVERSE, BEND, UNITS = 0, 3, 4, 5, 6, 9
-
-
-# --- differences and products without rounding ---------------------------------------------------
 
 
 @exact_step
@@ -71,9 +59,6 @@ def accurate_cross(a, alow, b, blow):
     return tuple(found)
 
 
-# --- the factor ----------------------------------------------------------------------------------
-
-
 @jit
 def uneven(w, fixed):
     """Whether masses differ so much that the rounding of sines, of order eps, may show."""
@@ -86,7 +71,7 @@ def uneven(w, fixed):
 
 @exact_entry
 def factored(x, at, stride, chain, apart, work, like):
-    """Store LDLᵀ by (2) in ``work``; if that is None, return ln det H^bb.
+    """Store LDLᵀ in ``work``; if that is None, return ln det H^bb.
 
     NaN where a bond cannot be measured.  ``chain`` are w of the joints, a zero for each axis, and
     whether the base is fixed; bends are exact where ``apart``.
@@ -102,7 +87,7 @@ def factored(x, at, stride, chain, apart, work, like):
     shrink0 = ratio = inverse = power = zero
     product = zero + 1.0
     e = zero + w[0]
-    for k in range(w.size - 1):  # (2), of bond k + 1
+    for k in range(w.size - 1):  # of bond k + 1
         here = states_of(x, at, stride, axes, like)
         at += len(axes)
         d = minus(here, before)
@@ -129,9 +114,6 @@ def factored(x, at, stride, chain, apart, work, like):
     return -(LN2 * power + lane.ln(product))
 
 
-# --- frames --------------------------------------------------------------------------------------
-
-
 @exact
 def put_force(chain, kT, work, out, at, stride, like):
     """The metric force, inwards; false if something is not finite.
@@ -142,7 +124,7 @@ def put_force(chain, kT, work, out, at, stride, like):
     zero = 0.0 * like
     S = g = pull = check = zero
     r_next = on_next = (zero, zero, zero)
-    for k in range(w.size - 2, -1, -1):  # (3) and (4), of bond k + 1
+    for k in range(w.size - 2, -1, -1):  # (1) and (2), of bond k + 1
         S, _ = inverse_before(load(work, UNITS * k + INVERSE, like), g, S)
         u = load3(work, UNITS * k + U, like)
         r = load3(work, UNITS * k + BEND, like)

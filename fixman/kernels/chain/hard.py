@@ -11,8 +11,6 @@ H = −w_j u·v.  Points are the beads, after the three ghosts of a fixed base; 
 units, point k from unit k·dim (see `lanes`).
 """
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -64,9 +62,6 @@ class Hard(NamedTuple):
     public: np.ndarray[Any, np.dtype[np.int32]]
 
 
-# --- memory --------------------------------------------------------------------------------------
-
-
 def units(system: Hard, *, force: bool = False) -> int:
     """Units of memory for points and a `block`, of a factor alone or with the metric force."""
     dim, m = len(system.axes), system.kinds.size
@@ -107,9 +102,6 @@ def block(system, memory, first, like):
         part(memory, rest, nnz, like),
         part(memory, rest + nnz, vectors, like),
     )
-
-
-# --- points --------------------------------------------------------------------------------------
 
 
 @exact
@@ -269,14 +261,10 @@ def along_bonds(kind, W, at, axes, like):
 
 @chosen(row.KINDS)
 def draw(kind, F, points, r, gradients, axes, like):
-    """Force −g on each bond of a row."""
     for k in range(kind.beads - 1):
         i, j, g = entry(points, 4 * r + k), entry(points, 4 * r + k + 1), gradients[k]
         put_vector(F, i, axes, plus(vector(F, i, axes, like), g))
         put_vector(F, j, axes, minus(vector(F, j, axes, like), g))
-
-
-# --- frames --------------------------------------------------------------------------------------
 
 
 @exact_kernel

@@ -13,16 +13,11 @@ bonds, k and k + 1, are
 c_{k+1} and s_{k+1} of theory.md.  In the plane r and s are the one number sin θ, t = s n_k, and a
 vector across u_k is its component along the left normal n_k.
 
-Cut at bond k + 1, the chain falls into an inner half, which ends with joint k, and an outer one,
-which begins with joint k + 1.  A push λ in the bond moves both.  Joint k accelerates by
+The chain is cut at bond k + 1 as in theory.md.  Of the inner half, where nothing pushes, A·u_k = Y;
+Ȳ and ē are of the outer one.  Below A, Y, F, w and σ without an index are of joint k, ē and Ȳ of
+joint k + 1, λ and κ of bond k + 1; F_⊥ is the part of F across u_k, F_t = F·t:
 
-    A = (Y − w σ c λ) u_k + w (F_⊥ − t λ) ,
-
-with A·u_k = Y where nothing pushes, F_⊥ the part of F across u_k, and w σ what the bonds before
-leave of the mobility w along u_k.  Joint k + 1 accelerates along u_{k+1} by Ȳ + ē λ, with Ȳ and ē
-of the outer half.  The bond keeps its length: A_{k+1}·u_{k+1} − A·u_{k+1} + κ = 0.  Below A, Y, F,
-w and σ without an index are of joint k, ē and Ȳ of joint k + 1, λ and κ of bond k + 1, F_t = F·t:
-
+    A = (Y − w σ c λ) u_k + w (F_⊥ − t λ)
     D λ = c Y + w F_t − Ȳ − κ ,   D = ē + w (σ c² + s²)                                 (1)
     D A·u_k = Y (ē + w s²) − w σ c (w F_t − Ȳ − κ)                                      (2)
     D A_⊥ = w F_⊥ (ē + w σ c²) + w r (r·w F) − w t (c Y − Ȳ − κ) ,   r·F = 0 in the plane   (3)
@@ -54,8 +49,6 @@ vector e = (H^LL)⁻¹ d of eq. 13 (no relation to e_k and d_k above) is −λ a
 here.  In the place of the vectors c − f of eq. 13 stands q̈ = B_a ẍ + κ_a, (7) in the plane, with ẍ
 from (2) and (3).
 """
-
-from __future__ import annotations
 
 from typing import NamedTuple
 
@@ -129,13 +122,11 @@ def crossed(a, b):
 
 @exact_step
 def tangent(joint):
-    """Return t."""
     return cross(joint.r, joint.u) if len(joint.u) == 3 else joint.r
 
 
 @exact_step
 def reduced(half):
-    """Return a half with q = 1."""
     inverse = 1.0 / half.q
     return half._make([x * inverse for x in half])
 
@@ -177,9 +168,6 @@ def inward(outer, swept, joint, w, mass, kappa):
     return tension, a_u, a, Outer(across, b, q + mp)  # (5)
 
 
-# --- bonds and joints ----------------------------------------------------------------------------
-
-
 @exact_step
 def row(array, j, zero):
     return tuple(array[j, a] for a in range(len(zero)))
@@ -192,7 +180,6 @@ def at(array, k, zero):
 
 @exact
 def applied(force, j, zero):
-    """Force on a bead, where there are forces."""
     f = zero
     if force.size:
         f = row(force, j, zero)
@@ -256,7 +243,6 @@ def loaded(bend, w, f, couples):
 
 @exact_step
 def acceleration(a_u, a, u):
-    """A of its parts along and across u."""
     return along(a_u, u, a if len(u) == 3 else (-a[0] * u[1], a[0] * u[0]))
 
 
@@ -267,15 +253,11 @@ def keep(work, k, swept, shrink, joint):
 
 @exact_step
 def kept(work, k, zero):
-    """Return what `keep` was given."""
     axes = len(zero)
     x = [work[k, i] for i in range(5 * axes)]
     end = 6 + (3 if axes == 3 else 1)  # of w F_⊥
     wf, rest = tuple(x[6:end]), tuple(x[end:])
     return tuple(x[:3]), x[3], Joint(x[4], wf, x[5], rest[:axes], rest[axes:])
-
-
-# --- frames --------------------------------------------------------------------------------------
 
 
 @jit

@@ -5,8 +5,6 @@ diagonal D is factored on the pattern of H^bb (see `sparse`).  A pivot is zero e
 depends on those before it.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from fixman.kernels import jit

@@ -3,8 +3,6 @@
 Linear chains whose hard rows are exactly their bonds are those of `jointed_motion`.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from fixman.kernels import jit

@@ -7,8 +7,6 @@ the bond that begins there.  A rate is (∂²q/∂u∂u) u̇, row by row.  Formu
 section 2, for floats and `eight` states in lanes alike, to the last digit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -76,7 +74,6 @@ class Kind(NamedTuple):
 
 @exact_step
 def measurable(square):
-    """Whether a squared bond length is neither zero nor lost to over- or underflow."""
     zero = 0.0 * square
     return above(square, zero + SMALLEST_SQUARE) & above(zero + LARGEST_SQUARE, square)
 
@@ -131,8 +128,6 @@ def straight_rest(value, scale, u, v, g, goal, size):
 
 
 def position(axis: int) -> Steps:
-    """Steps of one component of a position."""
-
     def measure(u, v, t):
         return u[axis], 1.0, 1.0
 
@@ -174,7 +169,6 @@ def square_gradient(u, v, t):
 
 @exact_step
 def sixth(u):
-    """∂L⁶/∂u / 6."""
     square = field.dot(u, u)
     return field.scaled(field.times(square, square), u)
 
@@ -364,7 +358,6 @@ FOLDED = "its beads are folded back, where it should be straight"
 
 
 def _exchanges(*orders: str) -> tuple[tuple[int, ...], ...]:
-    """Orders of the beads i, j, k, l."""
     return tuple(tuple("ijkl".index(bead) for bead in order) for order in orders)
 
 
@@ -472,7 +465,6 @@ def put_gradient(kind, B, at, u, v, t, axes):
 
 @chosen(KINDS)
 def rate(kind, u, v, t, du, dv, dt):
-    """Rates (∂²q/∂u∂u) u̇ of the three gradients when the bonds change."""
     return rates(kind.gradient(*moving((u, v, t), (du, dv, dt))))
 
 

@@ -214,7 +214,6 @@ def _read(file: str) -> tuple[str, set[str]]:
 
 
 def _bases() -> list[Path]:
-    """Folders in the order in which numba looks for one."""
     given = config.CACHE_DIR and os.path.abspath(config.CACHE_DIR)
     found = (given, str(SOURCES / "__pycache__"), nb.appdirs.user_cache_dir("fixman", False))
     return [Path(name) for name in found if os.path.isabs(name)]  # a user may have no home
@@ -235,7 +234,6 @@ def _check(content: bytes) -> bytes:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Write a file so that others see it whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)  # it may have been removed since
     draft = path.with_name(f"{uuid.uuid4().hex}.tmp")
     try:

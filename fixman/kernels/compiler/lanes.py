@@ -234,7 +234,6 @@ def root(builder: Any, x: Any) -> Any:
 
 @lanewise
 def ln(builder: Any, x: Any) -> Any:
-    """Eight cost eight."""
     return _function(builder, "log", x)
 
 
@@ -280,7 +279,6 @@ def biased_exponent(builder: Any, x: Any) -> Any:
 
 
 def _mask(builder: Any, mask: Any) -> Any:
-    """Comparisons as an integer, one bit for each lane."""
     return builder.bitcast(mask, ir.IntType(LANES)) if mask.type != ir.IntType(1) else mask
 
 
@@ -301,9 +299,6 @@ def choose(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     if sig.return_type is EIGHT:
         mask = builder.bitcast(mask, ir.VectorType(ir.IntType(1), LANES))
     return builder.select(mask, *args[1:])
-
-
-# --- memory ---------------------------------------------------------------------------------------
 
 
 def _view(context: Any, builder: Any, kind: Any, whole: Any, start: Any, size: Any) -> Any:

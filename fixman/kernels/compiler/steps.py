@@ -93,7 +93,6 @@ def _number(x: Any, writer: Any) -> Value:
 
 
 def _as(x: Value, kind: Any) -> Any:
-    """LLVM's value of x as another type of number."""
     context, builder, _ = x.writer
     if kind is EIGHT:
         return cast(context, builder, x.code, x.kind)
@@ -285,7 +284,6 @@ def _written_by(x: Any, writer: Any) -> Any:
 
 
 def _writer(x: Any) -> Any:
-    """Return the writer of the values in a tuple; None where types are asked for, or all known."""
     if isinstance(x, Value):
         return x.writer
     if isinstance(x, Moving):

@@ -6,8 +6,6 @@ included, is put there (`places`); the factor replaces it: d_j on the diagonal, 
 1 / d_j apart.  Values and work are units like a finite value ``like``, a float or eight lanes.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

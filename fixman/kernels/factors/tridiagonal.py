@@ -9,8 +9,6 @@ The recurrences of a chain of bonds are the steps below, for all kernels that ne
 other end they are the same, with e from ahead.
 """
 
-from __future__ import annotations
-
 from fixman.kernels import jit
 from fixman.kernels.compiler.lanes import fma
 from fixman.kernels.compiler.steps import exact_step, step

@@ -1,10 +1,10 @@
 """Pair forces of many chains, in open space or in a periodic box of edges L.
 
-Positions are not wrapped: a separation is d − L round(d / L).  Beads are sorted into cells at least
-as wide as cutoff and skin, and numbered in this order: a place is the number of a bead there.  The
-neighbours of each bead, before and behind it, stand in one row of a table, in ascending order of
-beads, and serve until a bead has moved half the skin.  A force is the sum over one row: it has
-the same bits whenever the table was made, and whoever computes it.
+Positions are wrapped, x − L floor(x / L), and a separation is d − L round(d / L).  Beads are sorted
+into cells at least as wide as cutoff and skin, and numbered in this order: a place is the number of
+a bead there.  The neighbours of each bead, before and behind it, stand in one row of a table, in
+ascending order of beads, and serve until a bead has moved half the skin.  A force is the sum over
+one row: it has the same bits whenever the table was made, and whoever computes it.
 
 With d = x_i − x_j, r = |d|, σ = (σ_i + σ_j)/2, ε = √(ε_i ε_j), s = r/σ and s_c at the cutoff,
 
@@ -20,7 +20,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fixman.kernels import jit
+from fixman.kernels import jit, plain
+
+BLOCK = 32  # beads whose pairs are evaluated together
 
 
 class Grid(NamedTuple):
@@ -49,7 +51,7 @@ class Table(NamedTuple):
     starts: np.ndarray[Any, np.dtype[np.int32]]
     beads: np.ndarray[Any, np.dtype[np.int32]]
     x: np.ndarray[Any, np.dtype[np.float64]]
-    rows: np.ndarray[Any, np.dtype[np.int32]]
+    rows: np.ndarray[Any, np.dtype[np.uint32]]
     sizes: np.ndarray[Any, np.dtype[np.int32]]
 
 
@@ -58,6 +60,7 @@ class Beads(NamedTuple):
 
     radii, depths (N,), or (1,) where all are alike : σ/2 and √ε
     cut_squared, shift, slope, core : s_c² and the numbers of U
+    limit : the square of the longest cutoff
     reach : how far the table sees, cutoff and skin
     excluded_first (N + 1,), excluded : pairs that do not act, the j of each i
     """
@@ -68,12 +71,13 @@ class Beads(NamedTuple):
     shift: float
     slope: float
     core: float
+    limit: float
     reach: float
     excluded_first: np.ndarray[Any, np.dtype[np.int32]]
     excluded: np.ndarray[Any, np.dtype[np.int32]]
 
 
-@jit
+@plain
 def _cell(x, a, grid):
     """Return the cell of a coordinate along axis a."""
     count = grid.counts[a]
@@ -85,16 +89,22 @@ def _cell(x, a, grid):
     return min(int(place), count - 1) if place < 2.0**31 else count - 1
 
 
+@plain
+def _cell_of(x, i, grid):
+    """Return the number of the cell of a bead."""
+    cell = 0
+    for a in range(x.shape[1]):
+        cell = cell * grid.counts[a] + _cell(x[i, a], a, grid)
+    return cell
+
+
 @jit
 def sort_beads(x, grid, table):
     """Number the beads by cell, in ascending order inside of one."""
-    n, dim = x.shape
-    starts = table.starts
+    starts, n = table.starts, len(x)
     starts[:] = 0
     for i in range(n):
-        cell = 0
-        for a in range(dim):
-            cell = cell * grid.counts[a] + _cell(x[i, a], a, grid)
+        cell = _cell_of(x, i, grid)
         table.sizes[i] = cell  # for now, the cell of bead i
         starts[cell + 1] += 1
     for c in range(1, starts.size):
@@ -109,82 +119,203 @@ def sort_beads(x, grid, table):
 
 
 @jit
-def put_in_order(x, table, first, last):
-    """Copy positions to their places."""
+def put_in_order(x, grid, table, first, last):
+    """Copy positions to their places, wrapped into the box."""
     for place in range(first, last):
         i = table.beads[place]
         for a in range(x.shape[1]):
-            table.x[place, a] = x[i, a]
+            table.x[place, a] = x[i, a] - grid.edges[a] * np.floor(x[i, a] * grid.inverse[a])
+
+
+@plain
+def _around(here, a, grid):
+    """Return the first and the last cell along axis a that are next to one; no cell twice."""
+    count = grid.counts[a]
+    if grid.edges[a] == 0.0:
+        return max(here - 1, 0), min(here + 1, count - 1)
+    return here - (count > 2), here + (count > 1)  # of two the other is one neighbour, not two
+
+
+@plain
+def _wrapped(c, count):
+    return c + count if c < 0 else c - count if c >= count else c
+
+
+@plain
+def _stretches(x, i, grid, found):
+    """Set the cells around that of bead i, as stretches (start, end) along the last axis.
+
+    Return how many there are, the cell of the bead, and whether none is behind a face of the box.
+    """
+    flat, last = x.shape[1] == 2, x.shape[1] - 1
+    n1, n = 1 if flat else grid.counts[1], grid.counts[last]
+    h0, h1, h = (
+        _cell(x[i, 0], 0, grid),
+        0 if flat else _cell(x[i, 1], 1, grid),
+        _cell(x[i, last], last, grid),
+    )
+    (low0, high0), (start, high) = _around(h0, 0, grid), _around(h, last, grid)
+    low1, high1 = (0, 0) if flat else _around(h1, 1, grid)
+    end, many = high + 1, 0
+    for c0 in range(low0, high0 + 1):
+        for c1 in range(low1, high1 + 1):
+            line = n * (_wrapped(c0, grid.counts[0]) * n1 + _wrapped(c1, n1))
+            found[many, 0], found[many, 1] = line + max(start, 0), line + min(end, n)
+            many += 1
+            if start < 0 or end > n:  # cells that continue at the other end of the box
+                found[many, 0] = line + start + n if start < 0 else line
+                found[many, 1] = line + n if start < 0 else line + end - n
+                many += 1
+    inside = min(low0, low1, start) >= 0 and high0 < grid.counts[0] and high1 < n1 and high < n
+    return many, (h0 * n1 + h1) * n + h, inside
+
+
+@plain
+def _sort(row, size):
+    """Sort the numbers at the front of a row, of which there are few."""
+    for k in range(1, size):
+        one, at = row[k], k
+        while at > 0 and row[at - 1] > one:
+            row[at] = row[at - 1]
+            at -= 1
+        row[at] = one
 
 
 @jit
 def find_neighbours(x, grid, table, beads, first, last):
     """Fill the rows of places ``first`` to ``last``; return the longest row that is needed.
 
-    Cells that follow each other along the last axis are one stretch of places.
+    Beads of a cell have the same candidates, kept as separations from the first bead in single
+    precision.  So rows have pairs that are a little further apart than the reach.
     """
-    dim = x.shape[1]
-    reach = beads.reach * beads.reach
-    room = table.rows.shape[1]
-    n0, n1 = grid.counts[0], grid.counts[1]
+    wide = max(beads.reach, grid.edges.max(), 1.0 / grid.scale[: x.shape[1]].min())
+    limit = np.float32((beads.reach + 1e-6 * wide) ** 2)
+    size = min(len(x), 27 * (table.starts[1:] - table.starts[:-1]).max())
+    near0, near1 = np.empty(size, np.float32), np.empty(size, np.float32)
+    near2, squares = np.empty(size, np.float32), np.empty(size, np.float32)
+    codes, row, hits = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64)
+    work = near0, near1, near2, squares, codes, row, hits, np.empty((18, 2), np.int64)
+    return _find(x, grid, table, beads, (first, last, limit), work)
+
+
+@plain
+def _find(x, grid, table, beads, limits, work):
+    first, last, limit = limits
+    near0, near1, near2, squares, codes, row, hits, stretches = work
+    starts, members, X, rows, sizes = table
+    excluded_first, excluded = beads.excluded_first, beads.excluded
+    L0, L1, L2 = grid.edges[0], grid.edges[1], grid.edges[2]
+    w0, w1, w2 = grid.inverse[0], grid.inverse[1], grid.inverse[2]
+    e0, e1, e2 = np.float32(L0), np.float32(L1), np.float32(L2)
+    v0, v1, v2 = np.float32(w0), np.float32(w1), np.float32(w2)
+    most, count, mine, origin, until, inside = 0, 0, 0, first, first, True
+    for place in range(first, last):
+        i = members[place]
+        if place == until:  # the next cell
+            many, cell, inside = _stretches(x, i, grid, stretches)
+            count, origin, until = 0, place, starts[cell + 1]
+            for s in range(many):
+                for other in range(starts[stretches[s, 0]], starts[stretches[s, 1]]):
+                    d0, d1 = X[other, 0] - X[origin, 0], X[other, 1] - X[origin, 1]
+                    d2 = X[other, 2] - X[origin, 2]
+                    if not inside:
+                        d0 -= L0 * np.rint(d0 * w0)
+                        d1 -= L1 * np.rint(d1 * w1)
+                        d2 -= L2 * np.rint(d2 * w2)
+                    # A bead and its place in one number, to sort by bead.
+                    codes[count] = (np.int64(members[other]) << 32) | other
+                    near0[count], near1[count], near2[count] = d0, d1, d2
+                    if other == place:
+                        mine = count
+                    count += 1
+        else:
+            mine += 1
+        x0, x1, x2 = near0[mine], near1[mine], near2[mine]
+        for k in range(count):
+            p0, p1, p2 = near0[k] - x0, near1[k] - x1, near2[k] - x2
+            p0 -= e0 * np.rint(p0 * v0)
+            p1 -= e1 * np.rint(p1 * v1)
+            p2 -= e2 * np.rint(p2 * v2)
+            squares[k] = p0 * p0 + p1 * p1 + p2 * p2
+        found = 0
+        for k in range(count):
+            hits[found] = codes[k]
+            found += squares[k] < limit
+        size = 0
+        for h in range(found):
+            code = hits[h]
+            acts = code & 0xFFFFFFFF != place
+            for k in range(excluded_first[i], excluded_first[i + 1]):
+                acts &= excluded[k] != code >> 32
+            row[size] = code
+            size += acts
+        _sort(row, size)
+        most = max(most, size)
+        sizes[place] = min(size, rows.shape[1])
+        for k in range(sizes[place]):
+            rows[place, k] = row[k] & 0xFFFFFFFF
+    return most
+
+
+@plain
+def _meet(grid, table, beads, places, pairs, ends):
+    """Gather the pairs within the longest cutoff of places (begin, end); return how many.
+
+    A bead that is further than the cutoff from the faces of the box meets none behind them.
+    """
+    p0, p1, p2, squares, sigmas, epsilons, others = pairs
+    _, members, X, rows, sizes = table
+    radii, depths = beads.radii, beads.depths
     e0, e1, e2 = grid.edges
     v0, v1, v2 = grid.inverse
-    low, high = np.zeros(3, np.int64), np.zeros(3, np.int64)
-    squares = np.empty(64)
-    row = np.empty(room, np.int64)
-    most = 0
-    for place in range(first, last):
-        i, found = table.beads[place], 0
-        x0, x1, x2 = table.x[place]
-        for a in range(dim):
-            here, count = _cell(x[i, a], a, grid), grid.counts[a]
-            if grid.edges[a] > 0.0:
-                # No cell twice: of two along an axis the other is one neighbour, not two.
-                low[a], high[a] = here - (count > 2), here + (count > 1)
-            else:
-                low[a], high[a] = max(here - 1, 0), min(here + 1, count - 1)
-        last_axis = dim - 1
-        n = grid.counts[last_axis]
-        for c0 in range(low[0], high[0] + 1):
-            for c1 in range(low[1], high[1] + 1) if dim == 3 else range(1):
-                line = c0 % n0 * n1 + c1 % n1 if dim == 3 else c0 % n0
-                # What lies in the box, then what continues behind its other end.
-                for part in range(2):
-                    start, end = low[last_axis], high[last_axis] + 1
-                    if part == 0:
-                        start, end = max(start, 0), min(end, n)
-                    elif start < 0:
-                        start, end = start + n, n
-                    elif end > n:
-                        start, end = 0, end - n
-                    else:
-                        break
-                    begin, until = table.starts[line * n + start], table.starts[line * n + end]
-                    if until - begin > squares.size:
-                        squares = np.empty(2 * (until - begin))
-                    for other in range(begin, until):
-                        d0, d1 = x0 - table.x[other, 0], x1 - table.x[other, 1]
-                        d2 = x2 - table.x[other, 2]
-                        d0 -= e0 * np.rint(d0 * v0)
-                        d1 -= e1 * np.rint(d1 * v1)
-                        d2 -= e2 * np.rint(d2 * v2)
-                        squares[other - begin] = d0 * d0 + d1 * d1 + d2 * d2
-                    for other in range(begin, until):
-                        if squares[other - begin] < reach and other != place:
-                            j, acts = table.beads[other], True
-                            for k in range(beads.excluded_first[i], beads.excluded_first[i + 1]):
-                                acts &= beads.excluded[k] != j
-                            if acts:
-                                if found < room:
-                                    row[found] = (np.int64(j) << 32) | other
-                                found += 1
-        size = min(found, room)
-        row[:size].sort()  # by bead
-        for k in range(size):
-            table.rows[place, k] = row[k] & 0xFFFFFFFF
-        table.sizes[place] = size
-        most = max(most, found)
-    return most
+    limit, cut = beads.limit, np.sqrt(beads.limit)
+    count = 0
+    for place in range(places[0], places[1]):
+        x0, x1, x2 = X[place, 0], X[place, 1], X[place, 2]
+        inside = e0 == 0.0 or cut < x0 < e0 - cut
+        inside &= e1 == 0.0 or cut < x1 < e1 - cut
+        inside &= e2 == 0.0 or cut < x2 < e2 - cut
+        start = count
+        for k in range(sizes[place]):
+            other = rows[place, k]
+            d0, d1, d2 = x0 - X[other, 0], x1 - X[other, 1], x2 - X[other, 2]
+            if not inside:
+                d0 -= e0 * np.rint(d0 * v0)
+                d1 -= e1 * np.rint(d1 * v1)
+                d2 -= e2 * np.rint(d2 * v2)
+            square = d0 * d0 + d1 * d1 + d2 * d2
+            p0[count], p1[count], p2[count] = d0, d1, d2
+            squares[count], others[count] = square, other
+            count += not square >= limit  # NaN stays visible
+        if radii.size > 1:
+            i = members[place]
+            for k in range(start, count):
+                j = members[others[k]]
+                sigmas[k] = radii[i] + radii[j]
+                epsilons[k] = depths[i] * depths[j]
+        ends[place - places[0]] = count
+    return count
+
+
+@plain
+def _pull(beads, pairs, count, pulls):
+    """Set −U′(r)/r of pairs."""
+    _, _, _, squares, sigmas, epsilons, _ = pairs
+    cut, slope, core = beads.cut_squared, beads.slope, beads.core
+    for k in range(count):
+        sigma = sigmas[k] * sigmas[k]
+        inverse = 1.0 / max(squares[k], core * core * sigma)
+        ratio = sigma * inverse
+        sixth = ratio * ratio * ratio
+        pull = 24.0 * sixth * (2.0 * sixth - 1.0) * inverse  # but for ε
+        pulls[k] = 0.0 if squares[k] >= cut * sigma else epsilons[k] * pull
+    if slope != 0.0 or core > 0.0:
+        for k in range(count):
+            r = np.sqrt(squares[k]) / sigmas[k]
+            s = max(r, core)
+            if r * r < cut:
+                pulls[k] += epsilons[k] * slope / (s * sigmas[k] * sigmas[k])
+                pulls[k] *= s / r
 
 
 @jit
@@ -193,72 +324,43 @@ def pair_forces(grid, table, beads, first, last, forces, energies):
 
     ``energies`` (N, 2) gets Σ_j ½ U_ij and Σ_j ½ f_ij·r_ij of each bead, if it has rows.
     """
-    cut, slope, core = beads.cut_squared, beads.slope, beads.core
-    e0, e1, e2 = grid.edges
-    v0, v1, v2 = grid.inverse
-    dim = forces.shape[1]
-    room = table.rows.shape[1]
-    d0, d1, d2 = np.empty(room), np.empty(room), np.empty(room)
-    sigmas, epsilons, pulls = np.empty(room), np.empty(room), np.empty(room)
-    alike = beads.radii.size == 1
+    size, dim = BLOCK * table.rows.shape[1] + 1, forces.shape[1]
+    p0, p1, p2, squares = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
+    pulls, sigmas, epsilons = np.empty(size), np.empty(size), np.empty(size)
+    pairs = p0, p1, p2, squares, sigmas, epsilons, np.empty(size, np.uint32)
     sigmas[:], epsilons[:] = 2.0 * beads.radii[0], beads.depths[0] * beads.depths[0]
-    for place in range(first, last):
-        i, size = table.beads[place], table.sizes[place]
-        x0, x1, x2 = table.x[place]
-        row = table.rows[place]
-        for k in range(size):
-            other = row[k]
-            d0[k], d1[k], d2[k] = (
-                x0 - table.x[other, 0],
-                x1 - table.x[other, 1],
-                x2 - table.x[other, 2],
-            )
-        if not alike:
-            for k in range(size):
-                j = table.beads[row[k]]
-                sigmas[k] = beads.radii[i] + beads.radii[j]
-                epsilons[k] = beads.depths[i] * beads.depths[j]
-        for k in range(size):
-            d0[k] -= e0 * np.rint(d0[k] * v0)
-            d1[k] -= e1 * np.rint(d1[k] * v1)
-            d2[k] -= e2 * np.rint(d2[k] * v2)
-            square = d0[k] * d0[k] + d1[k] * d1[k] + d2[k] * d2[k]
-            sigma = sigmas[k] * sigmas[k]
-            inverse = 1.0 / max(square, core * core * sigma)
-            ratio = sigma * inverse
-            sixth = ratio * ratio * ratio
-            pull = 24.0 * sixth * (2.0 * sixth - 1.0) * inverse  # −U′(r)/r, but for ε
-            pulls[k] = epsilons[k] * pull if square < cut * sigma else 0.0
-        if slope != 0.0 or core > 0.0:
-            for k in range(size):
-                r = np.sqrt(d0[k] * d0[k] + d1[k] * d1[k] + d2[k] * d2[k]) / sigmas[k]
-                s = max(r, core)
-                if r * r < cut:
-                    pulls[k] += epsilons[k] * slope / (s * sigmas[k] * sigmas[k])
-                    pulls[k] *= s / r
-        f0, f1, f2 = 0.0, 0.0, 0.0
-        for k in range(size):
-            f0 += pulls[k] * d0[k]
-            f1 += pulls[k] * d1[k]
-            f2 += pulls[k] * d2[k]
-        forces[i, 0] = f0
-        forces[i, 1] = f1
-        if dim == 3:
-            forces[i, 2] = f2
-        if energies.shape[0] > 0:
-            energy, virial = 0.0, 0.0
-            for k in range(size):
-                square = d0[k] * d0[k] + d1[k] * d1[k] + d2[k] * d2[k]
-                sigma = sigmas[k] * sigmas[k]
-                if square < cut * sigma:
-                    ratio = sigma / square
-                    sixth = ratio * ratio * ratio
-                    u = 4.0 * sixth * (sixth - 1.0) - beads.shift
-                    u -= slope * (np.sqrt(square) / sigmas[k] - np.sqrt(cut))
-                    energy += epsilons[k] * u
-                    virial += pulls[k] * square
-            energies[i, 0] = 0.5 * energy
-            energies[i, 1] = 0.5 * virial
+    ends, members = np.empty(BLOCK, np.int64), table.beads
+    for begin in range(first, last, BLOCK):
+        end = min(begin + BLOCK, last)
+        count = _meet(grid, table, beads, (begin, end), pairs, ends)
+        _pull(beads, pairs, count, pulls)
+        start = 0
+        for place in range(begin, end):
+            i, until = members[place], ends[place - begin]
+            f0, f1, f2 = 0.0, 0.0, 0.0
+            for k in range(start, until):
+                f0 += pulls[k] * p0[k]
+                f1 += pulls[k] * p1[k]
+                f2 += pulls[k] * p2[k]
+            forces[i, 0] = f0
+            forces[i, 1] = f1
+            if dim == 3:
+                forces[i, 2] = f2
+            if energies.shape[0] > 0:
+                energy, virial = 0.0, 0.0
+                for k in range(start, until):
+                    if not squares[k] >= beads.cut_squared * sigmas[k] * sigmas[k]:
+                        ratio = sigmas[k] * sigmas[k] / squares[k]
+                        sixth = ratio * ratio * ratio
+                        u = 4.0 * sixth * (sixth - 1.0) - beads.shift
+                        u -= beads.slope * (
+                            np.sqrt(squares[k]) / sigmas[k] - np.sqrt(beads.cut_squared)
+                        )
+                        energy += epsilons[k] * u
+                        virial += pulls[k] * squares[k]
+                energies[i, 0] = 0.5 * energy
+                energies[i, 1] = 0.5 * virial
+            start = until
 
 
 @jit

@@ -28,8 +28,6 @@ user's frames, which a constant rotation leads to from a screw's axes.  A joint 
 as many of one rate in a row.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -121,7 +119,6 @@ def first_units(kind, row):
 
 @step
 def after_z(x, c, s):
-    """Components after a turn of the axes about z."""
     return c * x[0] + s * x[1], c * x[1] - s * x[0], x[2]
 
 
@@ -380,7 +377,6 @@ def in_user_axes(table, fixed, body):
 
 @step
 def square_of_way(table, at, work, row, like):
-    """Square of the distance of the two joints."""
     a, b, d = table[at + ALONG_X], table[at + ALONG_Y], load(work, row + SHIFTED, like)
     return a * a + b * b + d * d
 
@@ -513,7 +509,6 @@ def single_carried(table, at, turns, sines, spin, a, row, work):
 
 @step
 def several_carried(spin, a, work, row):
-    """a′ = X a + c of a body with a joint of several rates."""
     like = a[0]
     E, r = mat.load9(work, row, like), mat.load3(work, row + WAY, like)
     a = mat.back(E, plus(a, fused_cross(spin, r)))
@@ -538,7 +533,6 @@ def moves_freely(spin, a, at, work):
 
 @step
 def renamed_back(spin, a):
-    """As `renamed`, the other way."""
     return (spin[2], spin[0], spin[1]), (a[2], a[0], a[1])
 
 

@@ -14,13 +14,11 @@ Only a turn about z is ever freed.  The others are this one with other names: a 
 and moments `mirrored`, another axis `renamed`, a screw `sheared`.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from fixman.kernels import plain
 from fixman.kernels.algebra import triples as mat
-from fixman.kernels.algebra.vectors import fused_dot
+from fixman.kernels.algebra.vectors import fused_dot, plus
 from fixman.kernels.compiler.steps import step
 from fixman.kernels.rigid.joints import DIRECTION
 
@@ -72,10 +70,10 @@ def added(A, B, C, m, h, S):
 def carried(R, s, A, B, C):
     """φ (A, B, C) φᵀ with φ = [[1, s×], [0, 1]] diag(R, R): an inertia seen from a body inwards."""
     A, B, C = mat.turned(R, mat.full(A)), mat.turned(R, B), mat.turned(R, mat.full(C))
-    moved = mat.summed(B, mat.across(s, C))
+    moved = plus(B, mat.across(s, C))
     # A + s× Bᵀ + (B + s× C) (s×)ᵀ
-    A = mat.summed(A, mat.across(s, mat.transposed(B)))
-    A = mat.summed(A, mat.transposed(mat.across(s, mat.transposed(moved))))
+    A = plus(A, mat.across(s, mat.transposed(B)))
+    A = plus(A, mat.transposed(mat.across(s, mat.transposed(moved))))
     return mat.upper(A), moved, mat.upper(C)
 
 

@@ -3,8 +3,6 @@
 ``table`` as in `articulated_body`.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 
@@ -143,7 +141,6 @@ def only_state(roomy: bool) -> Any:
 
 @cache
 def only_states() -> Any:
-    """Return `states`, as `only_state` does."""
     return _only(states, *(FLOATS,) * 5, types.int64, types.int64, FLOATS, FLOATS)
 
 

@@ -1,29 +1,16 @@
 """Closed chains of rigid bodies: chains cut open, under the wrenches that close them.
 
 A row of A is one direction of the relative motion of two bodies, so that a column of Aᵀ is the
-joint forces of a unit wrench on one of them and of the opposite one on the other.  Equations are
-those of docs/theory.md, section 11:
-
-    θ̈ = θ̈_free + ℳ⁻¹ Aᵀ f                                                                 (C1)
-    Λ⁻¹ f = −(A θ̈_free + Ȧ θ̇)                                                             (C2)
-    Λ⁻¹ = A ℳ⁻¹ Aᵀ = εᵀ D⁻¹ ε,    ε = (1 − H Ψ L) Aᵀ                                       (C3)
-    z′_i = w_i + X_{i+1}ᵀ z_{i+1},    ε_i = S_iᵀ z′_i,    z_i = z′_i − (U/D)_i ε_i           (C4)
-    A θ̈_free + Ȧ θ̇ = εᵀ D⁻¹ u + Σ_i z_iᵀ c_i − f_0·g + S·δ                                 (C5)
-    u ← u + ε f                                                                            (C6)
-
-(C3) is (4.16) of Rodriguez and Kreutz (1988), (C4) the adjoint of their (5.17): the innovations ε
-come from the tip, with w_i the unit wrench on body i and U/D left by the articulated inertias.  z_i
-is the wrench that body i hands on, f_0 the force that reaches the base, c_i the bias acceleration
-of joint i, g gravity.  δ are the terms without a column: centripetal and Coriolis ones of the ends,
-and −g of an end on the base (`ends.relative`).  S without an index is the direction of a row of A
-(`ends`), S_i the axes of joint i.  X, U/D, u and c are those of `articulated_body`, H, Ψ and L
-those of (4.16).  Only (C1) needs a sweep outwards.  Lanes are eight columns here, not states.
+joint forces of a unit wrench on one of them and of the opposite one on the other.  Equations (C1)
+to (C6), and their letters, are those of docs/theory.md, section 11.  δ are the terms without a
+column: centripetal and Coriolis ones of the ends, and −g of an end on the base (`ends.relative`).
+S without an index is the direction of a row of A (`ends`), S_i the axes of joint i.  X, U/D, u and
+c are those of `articulated_body`.  Only (C1) needs a sweep outwards.  Lanes are eight columns here,
+not states.
 
 Each end on a chain has one more column, a wrench in a general direction: how freely the body moves
 is the unit that tells a small Λ⁻¹ from a lost one.
 """
-
-from __future__ import annotations
 
 import math
 
@@ -175,7 +162,6 @@ def columns_inwards(own, on, held, columns, first, last, seen, W, work, E):
 
 @step
 def add_products(sums, E, i, y):
-    """Add products of eight innovations of a rate with eight others."""
     return tuple(sums[k] + E[LANES * i + k] * y for k in range(LANES))
 
 
@@ -368,9 +354,6 @@ def closed_rates(table, moving, loads, room, out):
         felt = loads_of(loads, chains, c, many)
         good = bodies.accelerations(own, v, felt, 0, work, to, 0.0) and good
     return good
-
-
-# --- driver ---------------------------------------------------------------------------------------
 
 
 @plain

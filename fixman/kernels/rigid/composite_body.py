@@ -5,27 +5,25 @@ and inertia I about it, all in body i's frame: row i of ``M (n, 13)``.  Adding t
 positive terms only.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from fixman.kernels import jit
-from fixman.kernels.algebra.triples import across, back, entries, put_entries, summed, times, turned
+from fixman.kernels.algebra import triples as mat
+from fixman.kernels.algebra.triples import across, back, entries, put_entries, times, turned
 from fixman.kernels.algebra.vectors import fused_cross, minus, plus, scaled
 from fixman.kernels.compiler.steps import step
 from fixman.kernels.rigid import links as link
-from fixman.kernels.rigid.articulated_inertia import LOST
 from fixman.kernels.rigid.joints import RATES, axis, component, joint_twist, not_a_number
 
 
 @step
 def joined(links, X, i, share, M):
     """Body i and the composite body after it, which has ``share`` of the mass of both."""
-    R, own = link.nine(X, i + 1, 0), entries(links, i, 13)
+    R, own = mat.entries9(X, i + 1, 0), entries(links, i, 13)
     d = minus(plus(entries(X, i + 1, 9), times(R, entries(M, i + 1, 1))), own)
-    inertia = summed(link.nine(links, i, 16), turned(R, link.nine(M, i + 1, 4)))
+    inertia = plus(mat.entries9(links, i, 16), turned(R, mat.entries9(M, i + 1, 4)))
     put_entries(M, i, 1, plus(own, scaled(share, d)))
-    put_entries(M, i, 4, summed(inertia, link.deviation(share * links[i, 12], d, d)))
+    put_entries(M, i, 4, plus(inertia, link.deviation(share * links[i, 12], d, d)))
 
 
 @jit
@@ -46,7 +44,7 @@ def momentum(M, i, angular, linear):
     """M̃_i times a twist or its rate: moment about the origin, and force."""
     m, c = M[i, 0], entries(M, i, 1)
     f = scaled(m, plus(linear, fused_cross(angular, c)))
-    return plus(times(link.nine(M, i, 4), angular), fused_cross(c, f)), f
+    return plus(times(mat.entries9(M, i, 4), angular), fused_cross(c, f)), f
 
 
 @jit
@@ -104,7 +102,7 @@ def rates(kinds, links, qd, X, V):
     at = 0
     for i in range(kinds.size):
         turn, slide = joint_twist(kinds[i], links[i, link.PITCH], qd, at)
-        R = link.nine(X, i, 0)
+        R = mat.entries9(X, i, 0)
         velocity = plus(fused_cross(ω, entries(X, i, 9)), times(R, slide))
         ω = plus(back(R, ω), turn)
         put_entries(V, i, 0, ω)
@@ -116,22 +114,22 @@ def rates(kinds, links, qd, X, V):
 def own_rates(links, i, V, s):
     """Ḣ and Z of body i alone, its I taken as I + s tr I."""
     ω, c = entries(V, i, 0), entries(links, i, 13)
-    ċ, inertia = fused_cross(ω, c), link.nine(links, i, 16)
+    ċ, inertia = fused_cross(ω, c), mat.entries9(links, i, 16)
     s = s * (inertia[0] + inertia[4] + inertia[8])
     shifted = tuple(inertia[k] + s if k % 4 == 0 else inertia[k] for k in range(9))
     m = links[i, 12]
-    return scaled(m, ċ), summed(across(ω, shifted), link.deviation(m, ċ, c))
+    return scaled(m, ċ), plus(across(ω, shifted), link.deviation(m, ċ, c))
 
 
 @step
 def with_rates(X, i, M, V, Y, own):
     """ḣ and Z of a composite body: ``own`` of its first body, and those of body i and beyond."""
     ḣ, Z = own
-    R, m, v = link.nine(X, i, 0), M[i, 0], entries(V, i, 3)
+    R, m, v = mat.entries9(X, i, 0), M[i, 0], entries(V, i, 3)
     s, moved = entries(X, i, 9), times(R, entries(Y, i, 0))
-    Z = summed(Z, turned(R, link.nine(Y, i, 3)))
-    Z = summed(Z, link.deviation(m, v, plus(s, times(R, entries(M, i, 1)))))
-    return plus(ḣ, plus(moved, scaled(m, v))), summed(Z, link.deviation(1.0, moved, s))
+    Z = plus(Z, turned(R, mat.entries9(Y, i, 3)))
+    Z = plus(Z, link.deviation(m, v, plus(s, times(R, entries(M, i, 1)))))
+    return plus(ḣ, plus(moved, scaled(m, v))), plus(Z, link.deviation(1.0, moved, s))
 
 
 @jit
@@ -153,7 +151,7 @@ def compose_rates(links, X, M, V, s, Y):
 @step
 def carried_rates(X, V, i, w, dw, du):
     """B_ij p_j of the next body, and its rate."""
-    R = link.nine(X, i, 0)
+    R = mat.entries9(X, i, 0)
     du = plus(du, plus(fused_cross(dw, entries(X, i, 9)), fused_cross(w, entries(V, i, 3))))
     return back(R, w), back(R, dw), back(R, du)
 
@@ -162,7 +160,7 @@ def carried_rates(X, V, i, w, dw, du):
 def convected(M, Y, i, w, dw, du):
     """M̃_i (B_ij p_j)˙ + Y_i B_ij p_j."""
     n, f = momentum(M, i, dw, du)
-    return plus(n, times(link.nine(Y, i, 3), w)), plus(f, fused_cross(w, entries(Y, i, 0)))
+    return plus(n, times(mat.entries9(Y, i, 3), w)), plus(f, fused_cross(w, entries(Y, i, 0)))
 
 
 @jit
@@ -203,23 +201,4 @@ def convective_frames(kinds, links, q, qd, christoffel, out):
             first += RATES[kinds[j]]
         if check != 0.0:  # NaN
             return frame * (n + 1) + n
-    return -1
-
-
-@jit
-def substitute(L, A, b):
-    """Overwrite ``b (frames, nv)`` with (L Lᵀ)⁻¹ b; frame · nv + row of a lost pivot, or -1."""
-    nv = b.shape[1]
-    for frame in range(b.shape[0]):
-        x = b[frame]
-        for k in range(nv):
-            if not L[frame, k, k] ** 2 > LOST * A[frame, k, k]:  # NaN fails too
-                return frame * nv + k
-            for j in range(k):
-                x[k] -= L[frame, k, j] * x[j]
-            x[k] /= L[frame, k, k]
-        for k in range(nv - 1, -1, -1):
-            x[k] /= L[frame, k, k]
-            for j in range(k):
-                x[j] -= L[frame, k, j] * x[k]
     return -1

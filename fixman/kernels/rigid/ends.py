@@ -10,8 +10,6 @@ accelerations at θ̈ = 0.  S turns with a, and the point of a at p changes: hen
 Frames of bodies are those of the articulated body.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 
@@ -24,7 +22,6 @@ from fixman.kernels.compiler.steps import step
 from fixman.kernels.rigid import articulated_body as bodies
 from fixman.kernels.rigid.articulated_body import after_x, after_z, record, sizes
 from fixman.kernels.rigid.joints import RATES, UNTURNED, joint_twist
-from fixman.kernels.rigid.links import nine
 
 NO_TURNS, ALL_TURNS = -1, -2
 NONE = (0.0, 0.0, 0.0)
@@ -108,7 +105,6 @@ def room_in(memory, starts):
 
 @step
 def cut(x, chains, c, at):
-    """Numbers of chain c, from where its record says."""
     return part(x, chains[c, at], chains[c, at + 1], 0.0)
 
 
@@ -116,9 +112,6 @@ def cut(x, chains, c, at):
 def clear(x):
     for k in range(x.size):
         x[k] = 0.0
-
-
-# --- where the ends are, and how far they are from closing ----------------------------------------
 
 
 @step
@@ -177,7 +170,6 @@ def rising(loads, like):
 
 @plain
 def put_base(body_of, loads, motion):
-    """Ends on the base, which rises where the bodies have no weight."""
     for end in range(body_of.size):
         if body_of[end] < 0:
             placed = (*UNTURNED, *NONE, *NONE, *NONE, *rising(loads, 0.0))
@@ -196,7 +188,7 @@ def motion_of(motion, end):
 def end_frame(motion, ends, end):
     """Axes and point of an end in the base."""
     R, x, _, _, _ = motion_of(motion, end)
-    return product(R, nine(ends, end, 0)), plus(x, times(R, entries(ends, end, 9)))
+    return product(R, mat.entries9(ends, end, 0)), plus(x, times(R, entries(ends, end, 9)))
 
 
 @step

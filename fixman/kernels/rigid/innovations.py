@@ -12,19 +12,17 @@ carries the twist of body i − 1 to body i, the blocks of Ω on the diagonal an
 Arguments and what kernels return are those of `spatial_operators`.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
 
 from fixman.kernels import jit, plain
 from fixman.kernels.algebra import triples as mat
-from fixman.kernels.algebra.triples import constants, entries, put_entries, times
+from fixman.kernels.algebra.triples import constants, entries, entries9, put_entries, times
 from fixman.kernels.algebra.vectors import fused_cross, plus
 from fixman.kernels.compiler.steps import step
 from fixman.kernels.rigid.joints import RATES, UNTURNED, axis, component, not_a_number
-from fixman.kernels.rigid.links import PITCH, inwards, nine, outwards, transforms
+from fixman.kernels.rigid.links import PITCH, inwards, outwards, transforms
 from fixman.kernels.rigid.spatial_operators import filter_sweep, room_for, smoother_sweep
 
 
@@ -171,7 +169,7 @@ def at_points(marks, C):
     for c in range(C.shape[1]):
         for b in range(marks.shape[0]):
             k = 6 * b
-            R, p = nine(marks, b, 0), entries(marks, b, 9)
+            R, p = entries9(marks, b, 0), entries(marks, b, 9)
             ω, v = (C[k, c], C[k + 1, c], C[k + 2, c]), (C[k + 3, c], C[k + 4, c], C[k + 5, c])
             put_twist(C, k, c, times(R, plus(v, fused_cross(ω, p))), times(R, ω))
     for r in range(C.shape[0]):
@@ -198,7 +196,7 @@ def compliance_frames(kinds, links, q, bodies, points, out):
         R = UNTURNED
         at = b = 0
         for i in range(bodies[m - 1] + 1):
-            R = mat.product(R, nine(room.X, i, 0))
+            R = mat.product(R, entries9(room.X, i, 0))
             columns = 12 if b > 0 else 6
             seen_from(room.X, i, Z, columns)
             move_freely(kinds[i], links[i, PITCH], at, room.G, room.D, Z, columns)
@@ -223,12 +221,6 @@ def compliance_frames(kinds, links, q, bodies, points, out):
 
 
 @step
-def square(Z, r, c):
-    """3×3 block of ``Z`` whose first element is r, c."""
-    return tuple(Z[r + k // 3, c + k % 3] for k in range(9))
-
-
-@step
 def axial(K):
     """Traces of K e× for the three unit vectors e."""
     return K[5] - K[7], K[6] - K[2], K[1] - K[3]
@@ -238,13 +230,13 @@ def axial(K):
 def gradient(Z, P_plus, i):
     """tr(X Ω Xᵀ P⁺ p×) for the six twists p, as a wrench [n; f]."""
     A, C = (mat.full(tuple(P_plus[i, at + k] for k in range(6))) for at in (0, 15))
-    B = nine(P_plus, i, 6)
-    turning, both, sliding = square(Z, 0, 0), square(Z, 0, 3), square(Z, 3, 3)
+    B = entries9(P_plus, i, 6)
+    turning, both, sliding = (mat.square(Z, r, c) for r, c in ((0, 0), (0, 3), (3, 3)))
     n = plus(
-        axial(mat.summed(mat.product(turning, A), mat.product(both, mat.transposed(B)))),
-        axial(mat.summed(mat.product(mat.transposed(both), B), mat.product(sliding, C))),
+        axial(plus(mat.product(turning, A), mat.product(both, mat.transposed(B)))),
+        axial(plus(mat.product(mat.transposed(both), B), mat.product(sliding, C))),
     )
-    return n, axial(mat.summed(mat.product(turning, B), mat.product(both, C)))
+    return n, axial(plus(mat.product(turning, B), mat.product(both, C)))
 
 
 @jit

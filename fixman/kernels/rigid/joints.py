@@ -18,8 +18,6 @@ z; nothing or all with turns about all axes.
 coordinates begin at ``q[at]``, its rates at ``v[to]``.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Literal, NamedTuple
 
@@ -249,7 +247,6 @@ def turn_between(x, y, at):
 
 @jit
 def half_turn(kind, x, y, at):
-    """`turn_between` the coordinates x and y of a joint that turns."""
     end = at + SLIDES[kind]
     if TURNS[kind] == 3:
         return turn_between(x, y, end)
@@ -279,7 +276,6 @@ def way(kind, x, y, at, out, to):
 
 @jit
 def derivative(kind, q, at, v, to, out):
-    """q̇ at rates v."""
     if FLAT[kind]:
         for j in range(RATES[kind]):
             out[at + j] = v[to + j]

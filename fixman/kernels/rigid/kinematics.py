@@ -7,19 +7,18 @@ public order.  ``point (3,)`` is a point of a body in its frame.
 Kernels return −1, or the first frame with a number that is not finite, times (n + 1), plus n.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fixman.kernels import jit
+from fixman.kernels.algebra import triples as mat
 from fixman.kernels.algebra.triples import back, constants, entries, product, put_entries, times
 from fixman.kernels.algebra.vectors import fused_cross, fused_dot, minus, plus, scaled
 from fixman.kernels.compiler.steps import step
 from fixman.kernels.rigid import joints as joint
 from fixman.kernels.rigid.joints import RATES, UNTURNED, ZERO, joint_twist, not_a_number
-from fixman.kernels.rigid.links import PITCH, nine, transforms
+from fixman.kernels.rigid.links import PITCH, transforms
 from fixman.kernels.rigid.newton_euler import moved
 
 # --- motion from body to body ---------------------------------------------------------------------
@@ -47,7 +46,7 @@ def next_body(X, i, m, rates, accelerations):
     R = R⁻E, x = x⁻ + r, ω = ω⁻ + e, v = v⁻ + ω⁻×r + s, ω̇ = ω̇⁻ + ω⁻×e + ė,
     a = a⁻ + ω̇⁻×r + ω⁻×(ω⁻×r) + (2ω⁻ + e)×s + ṡ, with [e; s] = S θ̇ and [ė; ṡ] = S θ̈.
     """
-    R, r = product(m.R, nine(X, i, 0)), times(m.R, entries(X, i, 9))
+    R, r = product(m.R, mat.entries9(X, i, 0)), times(m.R, entries(X, i, 9))
     turn, slide = times(R, rates[0]), times(R, rates[1])
     a = plus(m.a, plus(fused_cross(m.dω, r), fused_cross(m.ω, fused_cross(m.ω, r))))
     v = plus(plus(m.v, fused_cross(m.ω, r)), slide)
@@ -128,7 +127,7 @@ def point_frames(kinds, links, motion, body, point, out):
 @step
 def column(X, i, p, e, s):
     """Column [v; ω] of J (3.13): of p and its body by the unit rate [e; s] of joint i."""
-    R = nine(X, i, 0)
+    R = mat.entries9(X, i, 0)
     e = times(R, e)
     return plus(times(R, s), fused_cross(e, minus(p, entries(X, i, 9)))), e
 
@@ -177,7 +176,7 @@ def joining(links, i, m, R, c, v, L, ω, own):
     mass = links[i, 12]
     share = mass / (m + mass + 1e-300)  # none of no mass
     both = m * share
-    spin = times(R, times(nine(links, i, 16), back(R, ω)))
+    spin = times(R, times(mat.entries9(links, i, 16), back(R, ω)))
     L = plus(plus(L, spin), scaled(both, fused_cross(d, u)))
     T = 0.5 * (both * fused_dot(u, u) + fused_dot(ω, spin))
     return m + mass, plus(c, scaled(share, d)), plus(v, scaled(share, u)), L, T
@@ -230,7 +229,6 @@ def follow(kinds, q, v, dt, axes, straight, out):
 
 @jit
 def integrate_frames(kinds, q, qd, dt, out):
-    """Follow the rates of every joint for a time dt: exponentials on quaternions and poses."""
     for frame in range(q.shape[0]):
         x, to = q[frame], out[frame]
         if not follow(kinds, x, qd[frame], dt, x, False, to) or not_a_number(to) != 0.0:
@@ -257,7 +255,6 @@ def difference_frames(kinds, q, other, out):
 
 @jit
 def derivative_frames(kinds, q, qd, out):
-    """q̇ of every frame at rates."""
     for frame in range(q.shape[0]):
         at = to = 0
         for i in range(kinds.size):

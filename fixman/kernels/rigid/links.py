@@ -6,8 +6,6 @@ its pitch.  ``kinds (n,)`` as in `joints`.  Twists [ω; v] and wrenches [n; f] a
 about the origin of a body's frame and in its axes.
 """
 
-from __future__ import annotations
-
 from fixman.kernels import jit
 from fixman.kernels.algebra import triples as mat
 from fixman.kernels.algebra.vectors import fused_cross, fused_dot, plus
@@ -16,12 +14,6 @@ from fixman.kernels.compiler.steps import exact_step, step
 from fixman.kernels.rigid.joints import POSITIONS, joint_motion, not_a_number
 
 ARMATURE, PITCH = 25, 31  # columns of ``links``
-
-
-@step
-def nine(T, i, k):
-    """3×3 matrix in row i of a table, from column k."""
-    return tuple(T[i, k + j] for j in range(9))
 
 
 @step
@@ -60,7 +52,7 @@ def transforms(q, kinds, links, X):
 @step
 def inwards(X, i, n, f):
     """B_{i,i−1}ᵀ [n; f]."""
-    R = nine(X, i, 0)
+    R = mat.entries9(X, i, 0)
     f = mat.times(R, f)
     return plus(mat.times(R, n), fused_cross(mat.entries(X, i, 9), f)), f
 
@@ -68,5 +60,5 @@ def inwards(X, i, n, f):
 @step
 def outwards(X, i, w, v):
     """B_{i,i−1} [w; v]."""
-    R = nine(X, i, 0)
+    R = mat.entries9(X, i, 0)
     return mat.back(R, w), mat.back(R, plus(v, fused_cross(w, mat.entries(X, i, 9))))

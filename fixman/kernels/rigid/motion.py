@@ -1,25 +1,7 @@
 """Motion in time of a serial chain: steps of the variational midpoint rule, and of Euler's.
 
-Equations are those of docs/theory.md, section 12.  With p = ∂L/∂q̇, f = ∂L/∂q + forces and the
-discrete Lagrangian L_d = dt L(q_m, v_m), p_0 = −D₁L_d and p_1 = D₂L_d are
-
-    q_m = q_0 ⊕ (dt/2) v_m                                                               (M1)
-    ℳ(q_m) v_m = p_m = p_0 + (dt/2) f_m,                      p_0 = ℳ(q_0) v_0           (M2)
-    q_1 = q_m ⊕ (dt/2) v_m                                                               (M3)
-    ℳ(q_1) v_1 = p_1 = p_m + (dt/2) f_m                                                  (M4)
-
-Of joints whose rates are not the derivatives of coordinates (not FLAT: spherical, free, planar),
-with X = dt ω and B(X) = (1 − e^{−X×})/X×, (M2) and (M4) of their turns are
-
-    p_m = B(−X)ᵀ p_0 + (dt/2) B(−X/2)ᵀ f_m                                              (M2′)
-    p_1 = B(X)⁻ᵀ (p_m + (dt/2) B(X/2)ᵀ f_m)                                             (M4′)
-
-and of their slides p_m = e^{−(X/2)×} p_0 + (dt/2) f_m, p_1 = e^{−(X/2)×} (p_m + (dt/2) f_m), as ⊕
-moves origins along the axes of the middle.  For if the ends of a step turn by δ_0 and δ_1, its
-middle by δ_m, in the axes of the body, then δX = B(X)⁻¹ δ_1 − B(−X)⁻¹ δ_0, and δ_m is ½ B(X/2) δX
-at fixed q_0 and −½ B(−X/2) δX at fixed q_1.  With θ = |X| and X = θ n
-
-    B(X)⁻ᵀ = 1 − (θ/2) n× + (1 − (θ/2) cot (θ/2)) (n×)²
+Equations (M1) to (M4′) are those of docs/theory.md, section 12.  Joints that are not FLAT
+(spherical, free, planar) have rates that are not the derivatives of coordinates, and (M2′), (M4′).
 
 Pairs of vectors are linear before angular here, [v; ω] and [p; n]; in `tangent` and `links` they
 are angular first.
@@ -36,15 +18,13 @@ numba optimizes what a function calls once more with it: so calls are nested lit
 with one caller are written into it.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fixman.kernels import entry, inlined, plain
-from fixman.kernels.algebra.triples import back, constants, entries, put_entries, times
+from fixman.kernels.algebra.triples import back, constants, entries, entries9, put_entries, times
 from fixman.kernels.algebra.vectors import fused_cross, plus, scaled
 from fixman.kernels.compiler.steps import step
 from fixman.kernels.rigid import articulated_body as bodies
@@ -53,7 +33,7 @@ from fixman.kernels.rigid import tangent
 from fixman.kernels.rigid.articulated_body import DONE, EPS, NOT_USABLE
 from fixman.kernels.rigid.joints import FLAT, RATES, ZERO, sliding, turning
 from fixman.kernels.rigid.kinematics import follow
-from fixman.kernels.rigid.links import PITCH, nine, outwards, transforms
+from fixman.kernels.rigid.links import PITCH, outwards, transforms
 from fixman.kernels.rigid.newton_euler import taken_back
 from fixman.kernels.rigid.tangent import AT_END, AT_START, body_inertias, factor, place_axes, solve
 
@@ -160,7 +140,7 @@ def momenta(chain, q, v, loads, sweeps):
     at = 0
     for i in range(kinds.size):
         w, u = outwards(X, i, w, u)
-        g = back(nine(X, i, 0), g)
+        g = back(entries9(X, i, 0), g)
         put_entries(V, i, 0, (*u, *w))
         turn, slide = joint.joint_twist(kinds[i], links[i, PITCH], v, at)
         w, u = plus(w, turn), plus(u, slide)
@@ -228,7 +208,6 @@ def next_momenta(kinds, p, f, v, dt, sign, out):
 
 @plain
 def too_fast(turns, v, dt):
-    """Whether a joint turns by more than half a turn."""
     fastest = 0.0
     for k in range(v.size):
         fastest = max(fastest, turns[k] * abs(v[k]))
@@ -321,7 +300,7 @@ def finish(chain, state, force, dt, room):
     return DONE if check == 0.0 else NOT_USABLE
 
 
-@plain
+@entry
 def judged(n, q_m, v_m, change, progress, dt, which):
     """Verdict on a round that moved the rates of n bodies by ``change``: another one, or not.
 
@@ -358,9 +337,6 @@ def judged(n, q_m, v_m, change, progress, dt, which):
         return NEWTON
     progress[LAST] = older if older < np.inf else before
     return BACK if which == ROUND else ASTRAY
-
-
-# --- steps ----------------------------------------------------------------------------------------
 
 
 @inlined
@@ -484,9 +460,6 @@ def run(chain, forces, pace, by_midpoint, by_euler, kept):
     return 0, 0, DONE
 
 
-# --- for callers in Python ------------------------------------------------------------------------
-
-
 @entry
 def swept(chain, state, force, dt, room, which):
     """A part of a step: `begin`, `finish`, or a `sweep` that is `NEWTON` or another `ROUND`."""
@@ -495,15 +468,3 @@ def swept(chain, state, force, dt, room, which):
     if which == END:
         return finish(chain, state, force, dt, room)
     return sweep(chain, force, dt, room, which == NEWTON)
-
-
-@entry
-def verdict(n, middle, change, progress, dt, which):
-    """See `judged`."""
-    return judged(n, middle[0], middle[1], change, progress, dt, which)
-
-
-@entry
-def solved(kinds, work, rows, x):
-    """See `solve`."""
-    solve(kinds, work, rows, x)

@@ -3,22 +3,20 @@
 ``kinds (n,)`` and ``links (n, 32)`` as in `links`; arrays of wrenches have the force first.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from fixman.kernels import jit, plain
-from fixman.kernels.algebra.triples import back, entries, put_entries, times
+from fixman.kernels.algebra.triples import back, entries, entries9, put_entries, times
 from fixman.kernels.algebra.vectors import fused_cross, plus, scaled
 from fixman.kernels.compiler.steps import step
 from fixman.kernels.rigid.joints import RATES, component, joint_twist
-from fixman.kernels.rigid.links import ARMATURE, PITCH, inwards, nine, transforms
+from fixman.kernels.rigid.links import ARMATURE, PITCH, inwards, transforms
 
 
 @step
 def onwards(X, i, ω, dω, a):
     """B_{i,i−1} ξ_{i−1} + Ḃ_{i,i−1} ν_{i−1}, which needs no linear velocity."""
-    R, s = nine(X, i, 0), entries(X, i, 9)
+    R, s = entries9(X, i, 0), entries(X, i, 9)
     a = plus(a, plus(fused_cross(dω, s), fused_cross(ω, fused_cross(ω, s))))
     return back(R, ω), back(R, dω), back(R, a)
 
@@ -33,7 +31,7 @@ def moved(ω, dω, a, turn, slide):
 @step
 def required(links, i, ω, dω, a):
     """M_i ξ_i + Ṁ_i ν_i, with the moment about the frame's origin."""
-    c, inertia = entries(links, i, 13), nine(links, i, 16)
+    c, inertia = entries(links, i, 13), entries9(links, i, 16)
     f = scaled(links[i, 12], plus(a, plus(fused_cross(dω, c), fused_cross(ω, fused_cross(ω, c)))))
     moment = plus(times(inertia, dω), fused_cross(ω, times(inertia, ω)))
     return (*f, *plus(moment, fused_cross(c, f)))

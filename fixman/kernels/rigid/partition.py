@@ -9,33 +9,16 @@ rotation, a body at rest answers wrenches by three constant blocks:
     K = [[I⁻¹, I⁻¹[r]], [[c]I⁻¹, 1/m + [c]I⁻¹[r]]] diag(R, R)          origin ← next joint
     C = diag(R, R)ᵀ [[I⁻¹, I⁻¹[r]], [−[r]I⁻¹, 1/m − [r]I⁻¹[r]]] diag(R, R)       next ← next
 
-and H_ii = A_i + 𝒥_i C_{i−1} 𝒥_iᵀ, H_{i,i+1} = −K_i 𝒥_{i+1}ᵀ, where 𝒥_i carries a twist from the
-joint frame to the body's: v_O = Eᵀ (v + ω × p), ω_O = Eᵀ ω.  With soft rows a and hard rows b of
-joint i, elimination from the base on (Ĉ of the base is 0) has
-
-    S = A_i + 𝒥_i Ĉ_{i−1} 𝒥_iᵀ, what eliminating the joints before leaves of H_ii           (P1)
-    S_bb = L D Lᵀ,   U = D Lᵀ,   W = D⁻¹ L⁻¹ K_b,   ln det H^bb = Σ ln D                    (P2)
-    Ĉ_i = C_i − K_bᵀ S_bb⁻¹ K_b = C_i − Wᵀ D W                                              (P3)
-
-Ĉ_i is the mobility at the next joint of all that is between it and the base; W is not that of the
-Fixman force.
-
-Let s_i be the acceleration of body i cut loose, with its velocity and wrench, in the rows of joint
-i, v̇_i that of the next joint's frame on it, and c_i what the velocities of joint i add.  v̇ of the
-base is −g; u is 0 at the tip.  With y = s_i − 𝒥_i v̇_{i−1} − c_i + S_a τ two sweeps are
-
-    v̇_i += K_aᵀ τ − K_bᵀ S_bb⁻¹ y_b                                       outwards     (P4)
-    λ = S_bb⁻¹ (K_b u − y_b)                                              inwards      (P5)
-    θ̈ = y_a + S_ab λ − K_a u                                                           (P6)
-    u ← 𝒥ᵀ [λ; τ]                                                                      (P7)
+Equations (P1) to (P7), and their letters, are those of docs/theory.md, section 8: 𝒥_i carries a
+twist from the joint frame to the body's, v_O = Eᵀ (v + ω × p), ω_O = Eᵀ ω, and elimination goes
+from the base on.  With U = D Lᵀ and W = D⁻¹ L⁻¹ K_b of (P2), Wᵀ D W is K_bᵀ S_bb⁻¹ K_b of (P3); W
+is not that of the Fixman force.
 
 A rotor is one more body, of mobility 1/J.  Its angle becomes the soft coordinate k, and that it is
 the joint's a further hard row: S_kk += 1/J, y_k −= τ_k/J, θ̈_k = (τ_k − λ_k)/J.
 
 ``table (n, TABLE)`` has a row a body, ``work (n, WORK)`` one a joint; columns are named below.
 """
-
-from __future__ import annotations
 
 import math
 from typing import Any, NamedTuple
@@ -105,7 +88,6 @@ def at(block, i, j):
 
 @step
 def row_of(x, k):
-    """Row of a block."""
     return tuple(x[at(k, 0, j)] for j in range(6))
 
 
@@ -143,14 +125,12 @@ def carry_wrench(f, x, u):
 
 @step
 def take_off(x, share, row):
-    """Take a share of a row off six numbers."""
     for k in range(6):
         x[k] = x[k] - share * row[k]
 
 
 @step
 def take_row(f, to, share, row):
-    """Take a share of a row off another one."""
     store(f, to, load(f, to, row) - share * row)
 
 
@@ -369,9 +349,6 @@ def substitute(table, tau, work, room, qdd, forces):
             mat.put_entries(forces, i, 0, (*force, *moment))
         carry_wrench(f, pushes, u)  # u (P7)
     return check == 0.0
-
-
-# --- drivers --------------------------------------------------------------------------------------
 
 
 @jit

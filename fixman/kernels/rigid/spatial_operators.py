@@ -12,8 +12,6 @@ Kernels return −1, or the first frame without an answer times (n + 1), plus th
 lost, or n where something is not finite.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 
@@ -21,7 +19,7 @@ import numpy as np
 
 from fixman.kernels import jit, plain
 from fixman.kernels.algebra import triples as mat
-from fixman.kernels.algebra.triples import entries, put_entries
+from fixman.kernels.algebra.triples import entries, entries9, put_entries
 from fixman.kernels.algebra.vectors import fused_dot, plus, scaled
 from fixman.kernels.compiler.steps import step
 from fixman.kernels.rigid import articulated_inertia as inertia
@@ -56,7 +54,7 @@ def room_for(n, nv, loaded, kept):
 def about_origin(links, i):
     """M(k), eq. 2.15: mass, m p, and inertia about the body's origin."""
     m, (x, y, z) = links[i, 12], entries(links, i, 13)
-    I = mat.upper(link.nine(links, i, 16))  # noqa: E741
+    I = mat.upper(entries9(links, i, 16))  # noqa: E741
     A = (
         I[0] + m * (y * y + z * z), I[1] - m * x * y, I[2] - m * x * z,
         I[3] + m * (x * x + z * z), I[4] - m * y * z, I[5] + m * (x * x + y * y),
@@ -67,13 +65,12 @@ def about_origin(links, i):
 @step
 def propagated(X, i, P):
     """φ P φᵀ and φ z."""
-    A, B, C = inertia.carried(link.nine(X, i, 0), entries(X, i, 9), P.A, P.B, P.C)
+    A, B, C = inertia.carried(entries9(X, i, 0), entries(X, i, 9), P.A, P.B, P.C)
     return inertia.Articulated(A, B, C, *link.inwards(X, i, P.moment, P.force))
 
 
 @step
 def with_link(P, links, i):
-    """P and z with M(k)."""
     A, B, C = inertia.added(P.A, P.B, P.C, *about_origin(links, i))
     return inertia.Articulated(A, B, C, P.moment, P.force)
 

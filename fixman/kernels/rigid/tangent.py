@@ -16,19 +16,17 @@ q_1 for columns.  ``work (n, WIDTH)`` and ``rows (nv, RATE)``, see below; ``K (3
 before linear.
 """
 
-from __future__ import annotations
-
 import math
 
-from fixman.kernels import plain
+from fixman.kernels import entry, plain
 from fixman.kernels.algebra import triples as mat
-from fixman.kernels.algebra.triples import entries, product, put_entries, summed, times
+from fixman.kernels.algebra.triples import entries, entries6, entries9, product, put_entries, times
 from fixman.kernels.algebra.vectors import fused_cross, fused_dot, plus, scaled
 from fixman.kernels.compiler.steps import step
 from fixman.kernels.rigid import joints as joint
 from fixman.kernels.rigid.articulated_body import DONE, EPS
 from fixman.kernels.rigid.joints import FLAT, RATES, UNTURNED, sliding, turning
-from fixman.kernels.rigid.links import PITCH, deviation, nine
+from fixman.kernels.rigid.links import PITCH, deviation
 
 # Columns of ``work``: orientation of a body and the way from the origin before at both ends, and Q.
 AT_START, AT_END, INERTIA, WIDTH = 0, 12, 24, 33
@@ -40,11 +38,6 @@ LEFT, RIGHT, COLUMN, ROW, PIVOT, RATE = 0, 6, 12, 18, 24, 25
 def cross_matrix(x):
     zero = 0.0 * x[0]
     return zero, -x[2], x[1], x[2], zero, -x[0], -x[1], x[0], zero
-
-
-@step
-def six(table, i, k):
-    return tuple(table[i, k + j] for j in range(6))
 
 
 @plain
@@ -68,7 +61,7 @@ def screw(n, first, second):
     """1 + first n× + second (n×)²."""
     x, y = scaled(first, n), deviation(-second, n, n)
     y = (1.0 + y[0], *y[1:4], 1.0 + y[4], *y[5:8], 1.0 + y[8])
-    return summed(y, cross_matrix(x))
+    return plus(y, cross_matrix(x))
 
 
 @plain
@@ -77,7 +70,7 @@ def place_axes(X, work, end):
     R = UNTURNED
     for i in range(X.shape[0]):
         put_entries(work, i, end + 9, times(R, entries(X, i, 9)))
-        R = product(R, nine(X, i, 0))
+        R = product(R, entries9(X, i, 0))
         put_entries(work, i, end, R)
 
 
@@ -87,12 +80,12 @@ def body_inertias(kinds, links, X, carried, v, h, work):
     R = UNTURNED
     at = 0
     for i in range(kinds.size):
-        R = product(R, nine(X, i, 0))
+        R = product(R, entries9(X, i, 0))
         turn = turning(kinds[i], v, at)
         at += RATES[kinds[i]]
-        own = nine(links, i, 16)
+        own = entries9(links, i, 16)
         spin = times(R, times(own, plus(entries(carried, i, 3), turn)))
-        put_entries(work, i, INERTIA, summed(mat.turned(R, own), cross_matrix(scaled(-h, spin))))
+        put_entries(work, i, INERTIA, plus(mat.turned(R, own), cross_matrix(scaled(-h, spin))))
 
 
 @plain
@@ -107,7 +100,7 @@ def set_axes(kind, pitch, work, i, v, at, h, rows):
         Ŝ: turns T B(X), slides T e^{−X/2};  a turn e moves the origin besides, by
            −h (T e^{−X/2} u) × (T e^{−X/2} B(X/2) e), as the axes of the middle turn by ½ B(X/2) δX
     """
-    R, T = nine(work, i, AT_START), nine(work, i, AT_END)
+    R, T = entries9(work, i, AT_START), entries9(work, i, AT_END)
     if FLAT[kind]:
         for j in range(RATES[kind]):
             e, u = joint.axis(kind, pitch, j)
@@ -150,18 +143,7 @@ def row_of(K, x):
 
 
 @step
-def scaled6(s, x):
-    return tuple(s * x[k] for k in range(6))
-
-
-@step
-def product6(x, y):
-    return (x[0] * y[0] + x[1] * y[1] + x[2] * y[2]) + (x[3] * y[3] + x[4] * y[4] + x[5] * y[5])
-
-
-@step
 def subtract(K, column, row):
-    """K −= column rowᵀ."""
     for i in range(6):
         new = [K[6 * i + k] - column[i] * row[k] for k in range(6)]
         for k in range(6):
@@ -171,11 +153,11 @@ def subtract(K, column, row):
 @plain
 def take_out(a, d, rows, K):
     """Let rate a go, by elimination: K − U D⁻¹ V in place of K; D, with d of the joint itself."""
-    x, y = six(rows, a, LEFT), six(rows, a, RIGHT)
+    x, y = entries6(rows, a, LEFT), entries6(rows, a, RIGHT)
     U, V = column_of(K, y), row_of(K, x)
-    D = product6(x, U) + d
+    D = fused_dot(x, U) + d
     inverse = 1.0 / D
-    U = scaled6(inverse, U)
+    U = scaled(inverse, U)
     put_entries(rows, a, COLUMN, U)
     put_entries(rows, a, ROW, V)
     rows[a, PIVOT] = inverse
@@ -186,9 +168,9 @@ def take_out(a, d, rows, K):
 @step
 def add_body(m, c, work, i, K):
     """K += [[Q + m ((y·x) 1 − y xᵀ), m x×], [−m y×, m]]: x, y = the centre at q_0, q_1."""
-    R, T = nine(work, i, AT_START), nine(work, i, AT_END)
+    R, T = entries9(work, i, AT_START), entries9(work, i, AT_END)
     x, y = times(R, c), times(T, c)
-    A = summed(nine(work, i, INERTIA), deviation(m, y, x))
+    A = plus(entries9(work, i, INERTIA), deviation(m, y, x))
     B, C = cross_matrix(scaled(m, x)), cross_matrix(scaled(-m, y))
     for r in range(3):
         K[21 + 7 * r] = K[21 + 7 * r] + m
@@ -243,14 +225,14 @@ def factor(kinds, links, armature, springs, v, h, work, rows, K):
     return lost
 
 
-@plain
+@entry
 def solve(kinds, work, rows, x):
     """J⁻¹ x, in its place."""
     n = f = (0.0, 0.0, 0.0)  # ẑ, moment and force; ε replaces x
     at = x.size
     for i in range(kinds.size - 1, -1, -1):
         for k in range(at - 1, at - RATES[kinds[i]] - 1, -1):
-            x[k] -= product6(six(rows, k, LEFT), (*n, *f))
+            x[k] -= fused_dot(entries6(rows, k, LEFT), (*n, *f))
             n = plus(n, scaled(x[k], entries(rows, k, COLUMN)))
             f = plus(f, scaled(x[k], entries(rows, k, COLUMN + 3)))
         at -= RATES[kinds[i]]
@@ -259,7 +241,7 @@ def solve(kinds, work, rows, x):
     for i in range(kinds.size):
         u = plus(u, fused_cross(w, entries(work, i, AT_END + 9)))
         for k in range(at, at + RATES[kinds[i]]):
-            x[k] = rows[k, PIVOT] * (x[k] - product6(six(rows, k, ROW), (*w, *u)))
+            x[k] = rows[k, PIVOT] * (x[k] - fused_dot(entries6(rows, k, ROW), (*w, *u)))
             w = plus(w, scaled(x[k], entries(rows, k, RIGHT)))
             u = plus(u, scaled(x[k], entries(rows, k, RIGHT + 3)))
         at += RATES[kinds[i]]

@@ -8,8 +8,6 @@ is accepted with min(1, W′/W), W = e^(−U/kT), in the rigid ensemble √det H
 Points are the beads, behind those of a fixed base, which do not move (see `hard`).
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 
@@ -103,6 +101,21 @@ def turned(moves, part, q, X, Y, dim):
 
 
 @exact_call
+def tried(words, moves, move, X, Y, width, dim, replica):
+    """Put the points X after a move into Y; false for no axis; and the stream."""
+    if moves.kinds[move] == SHIFT:
+        for a in range(dim):
+            f, words = uniform(words)
+            shift = moves.steps[replica] * (width / math.pi) * (f + f - 1.0)
+            for k in range(moves.front.size + a, X.size, dim):
+                Y[k] = X[k] + shift
+        return True, words
+    part, q, exists, words = proposal(words, moves, move, X, width, dim)
+    turned(moves, part, q, X, Y, dim)
+    return exists, words
+
+
+@exact_call
 def log_weight(X, F, system, tables, kT, space, work):
     """½ ln det H^bb − U/kT, each if there are tables of it; NaN where there is no weight."""
     total = 0.0
@@ -157,16 +170,7 @@ def advance(x, random, tally, system, tables, moves, kT, sweeps, replicas):
             for _ in range(count):
                 f, words = uniform(words)
                 move = int(f * count)
-                if moves.kinds[move] == SHIFT:
-                    exists = True
-                    for a in range(dim):
-                        f, words = uniform(words)
-                        shift = moves.steps[replica] * (width / math.pi) * (f + f - 1.0)
-                        for k in range(fixed + a, X.size, dim):
-                            Y[k] = X[k] + shift
-                else:
-                    part, q, exists, words = proposal(words, moves, move, X, width, dim)
-                    turned(moves, part, q, X, Y, dim)
+                exists, words = tried(words, moves, move, X, Y, width, dim, replica)
                 f, words = uniform(words)
                 tally[replica, 0] += 1.0
                 if not exists:

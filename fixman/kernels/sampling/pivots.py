@@ -70,7 +70,6 @@ def turn(words, width, dim):
 
 @jit
 def product(p, q):
-    """Return the rotation q followed by p."""
     return (
         p[0] * q[0] - p[1] * q[1] - p[2] * q[2] - p[3] * q[3],
         p[0] * q[1] + p[1] * q[0] + p[2] * q[3] - p[3] * q[2],

@@ -18,13 +18,13 @@ import math
 import numpy as np
 
 from fixman.kernels import jit
+from fixman.kernels.algebra import triples as mat
 from fixman.kernels.algebra.random import WORDS
 from fixman.kernels.sampling.pivots import product, read, rotated, spin, uniform, write
 
 
 @jit
 def add_point(inertia, mass, d):
-    """Add a mass at d from the point of an inertia."""
     square = d[0] * d[0] + d[1] * d[1] + d[2] * d[2]
     for a in range(3):
         b, c = (a + 1) % 3, (a + 2) % 3
@@ -40,7 +40,6 @@ def add_point(inertia, mass, d):
 
 @jit
 def shift(inertia, t):
-    """Move the point of an inertia by t."""
     for k in range(6):
         x, y, z = inertia[k, 3], inertia[k, 4], inertia[k, 5]
         inertia[k, 0] += y * t[2] - z * t[1]
@@ -69,26 +68,15 @@ def release(inertia, u):
 
 @jit
 def add_rotated(inertia, q, other):
-    R = np.empty((3, 3))
-    half = np.empty((3, 3))
-    for k in range(3):
-        axis = 1.0 if k == 0 else 0.0, 1.0 if k == 1 else 0.0, 1.0 if k == 2 else 0.0
-        R[0, k], R[1, k], R[2, k] = rotated(q, axis)
-    for block in range(3):
-        row, column = 3 * (block // 2), 3 * ((block + 1) // 2)  # (0, 0), (0, 3) and (3, 3)
-        for i in range(3):
-            for j in range(3):
-                half[i, j] = 0.0
-                for k in range(3):
-                    half[i, j] += R[i, k] * other[row + k, column + j]
-        for i in range(3):
-            for j in range(3):
-                total = 0.0
-                for k in range(3):
-                    total += half[i, k] * R[j, k]
-                inertia[row + i, column + j] += total
-                if block == 1:
-                    inertia[column + j, row + i] += total
+    x, y, z = rotated(q, (1.0, 0.0, 0.0)), rotated(q, (0.0, 1.0, 0.0)), rotated(q, (0.0, 0.0, 1.0))
+    R = mat.transposed((*x, *y, *z))
+    for row, column in ((0, 0), (0, 3), (3, 3)):
+        block = mat.turned(R, mat.square(other, row, column))
+        for k in range(9):
+            i, j = row + k // 3, column + k % 3
+            inertia[i, j] += block[k]
+            if row != column:
+                inertia[j, i] += block[k]
 
 
 @jit

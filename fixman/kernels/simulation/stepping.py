@@ -86,13 +86,18 @@ class Motion(NamedTuple):
 
 
 class Replicas(NamedTuple):
-    """States as flat arrays; ``held`` is the number of the ``targets`` of each."""
+    """States as flat arrays; ``held`` is the number of the ``targets`` of each.
+
+    ``kept`` (3, positions) is for steps that are made in several calls, and None for others: where
+    the last drift began, the noise, and the mark.  Moves are then decided outside.
+    """
 
     x: np.ndarray[Any, np.dtype[np.float64]]
     v: np.ndarray[Any, np.dtype[np.float64]]
     random: np.ndarray[Any, np.dtype[np.uint64]]
     targets: np.ndarray[Any, np.dtype[np.float64]]
     held: int
+    kept: np.ndarray[Any, np.dtype[np.float64]] | None = None
 
 
 class Work(NamedTuple):
@@ -179,6 +184,24 @@ def begin_forces(given, F, at, size, like):
             fetch(given, at, size, F, k, like)
 
 
+@exact
+def fetch_kept(kept, X1, noise, mark, at, size, like):
+    if kept is not None:
+        for k in range(size):
+            fetch(kept, at, size, X1, k, like)
+            fetch(kept, at + kept.size // 3, size, noise, k, like)
+            fetch(kept, at + 2 * (kept.size // 3), size, mark, k, like)
+
+
+@exact
+def leave_kept(kept, X1, noise, mark, at, size, like):
+    if kept is not None:
+        for k in range(size):
+            leave(kept, at, size, X1, X1, k, 0, like)
+            leave(kept, at + kept.size // 3, size, noise, noise, k, 0, like)
+            leave(kept, at + 2 * (kept.size // 3), size, mark, mark, k, 0, like)
+
+
 @exact_step
 def leave(x, at, size, X, X1, k, lost, like):
     """Unit k of X, or of X1 where it was lost, into states that lie ``size`` apart."""
@@ -225,6 +248,7 @@ def moves(replicas, system, spaces, motion, tables, work, trial, where):
     for k in range(size):
         fetch(replicas.x, group * size, size, X, k, like)
         fetch(replicas.v, group * size, size, V, k, like)
+    fetch_kept(replicas.kept, X1, noise, mark, group * size, size, like)
     lost, broken, factored = 0, 0, False
     place = end
     for place in range(begin, end):
@@ -280,15 +304,21 @@ def moves(replicas, system, spaces, motion, tables, work, trial, where):
             if motion.kT > 0.0:
                 energy = fma(0.5 * motion.kT, constraints.logdet(system, space, like), energy)
             if letter == REMEMBER:
-                trials.remember(trial, group, X, V, energy, like)
+                trials.remember(trial, replicas.kept, group, X, V, energy, like)
                 broken = 0
             else:
-                trials.decide(trial, replicas.random, group, X, V, broken, energy, number, like)
+                streams = replicas.random
+                trials.decide(
+                    trial, replicas.kept, streams, group, X, V, broken, energy, number, like
+                )
                 factored = False
     for k in range(size):
         # Behind a drift, X1 and V1 are what was before it.
         leave(replicas.x, group * size, size, X, X1, k, lost, like)
         leave(replicas.v, group * size, size, V, V1, k, lost, like)
+    leave_kept(replicas.kept, X1, noise, mark, group * size, size, like)
+    if trial is not None:
+        trials.report(trial, replicas.kept, group, broken, like)
     return place, lost
 
 

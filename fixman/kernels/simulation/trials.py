@@ -77,25 +77,43 @@ def take_back(X, X0, which, like):
 
 
 @exact
-def remember(trial, group, X, V, energy, like):
-    """Keep positions, velocities and energy; where this is not finite, the tally becomes NaN."""
+def remember(trial, kept, group, X, V, energy, like):
+    """Keep positions, velocities and energy; where this is not finite, the tally becomes NaN.
+
+    Where moves are decided outside, ``kept`` is not None, and the tally gets the energy alone.
+    """
     copy(X, trial.X, like)
     copy(V, trial.V, like)
     store(trial.energy, 0, energy)
     for which in range(lanes(like)):
-        trial.tally[3 * (group + which)] += 0.0 * lane(energy, which)
+        if kept is None:
+            trial.tally[3 * (group + which)] += 0.0 * lane(energy, which)
+        else:
+            trial.tally[3 * (group + which)] = lane(energy, which)
 
 
 @exact
-def decide(trial, random, group, X, V, broken, energy, kT, like):
+def decide(trial, kept, random, group, X, V, broken, energy, kT, like):
     """Accept, or go back to what is remembered.  Every lane draws a number, a broken one too."""
-    change = (energy - load(trial.energy, 0, like)) / kT
-    for which in range(lanes(like)):
-        replica = group + which
-        trial.tally[3 * replica] += 1.0
-        if not accepts(random, WORDS * replica, lane(change, which)):
-            broken |= 1 << which
-        if broken >> which & 1 == 0:
-            trial.tally[3 * replica + 1] += 1.0
-    take_back(X, trial.X, broken, like)
-    take_back(V, trial.V, broken, like)
+    if kept is not None:
+        for which in range(lanes(like)):
+            trial.tally[3 * (group + which)] = lane(energy, which)
+    else:
+        change = (energy - load(trial.energy, 0, like)) / kT
+        for which in range(lanes(like)):
+            replica = group + which
+            trial.tally[3 * replica] += 1.0
+            if not accepts(random, WORDS * replica, lane(change, which)):
+                broken |= 1 << which
+            if broken >> which & 1 == 0:
+                trial.tally[3 * replica + 1] += 1.0
+        take_back(X, trial.X, broken, like)
+        take_back(V, trial.V, broken, like)
+
+
+@exact
+def report(trial, kept, group, broken, like):
+    """Count in the tally what is broken, where moves are decided outside."""
+    if kept is not None:
+        for which in range(lanes(like)):
+            trial.tally[3 * (group + which) + 1] += broken >> which & 1

@@ -2,7 +2,7 @@
 
 import math
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -10,12 +10,16 @@ from numpy.typing import ArrayLike
 
 from fixman._common.arrays import Array
 from fixman.chains.chain import Chain
+from fixman.chains.system import System
 from fixman.kernels.chain.rows import ANGLE, LENGTH
-from fixman.kernels.sampling import crankshafts, pivots, torsions
+from fixman.kernels.sampling import crankshafts, many_chains, pivots, torsions
 from fixman.mechanics import metric
 from fixman.mechanics.dynamics import project
 from fixman.potentials.energies import bind, invariant
+from fixman.potentials.systems import BoundSystem
+from fixman.simulation.steppers import together
 from fixman.simulation.steppers.moves import moves
+from fixman.simulation.steppers.moving import pool_of
 from fixman.simulation.steppers.stepper import Described, Prepared, State, require_near
 
 __all__ = ["MonteCarlo"]
@@ -42,7 +46,8 @@ class MonteCarlo(Described):
     Without a potential, linear chains of hard bonds take O(1) a move, 55 ns, whatever their length,
     and free ones of hard bonds and angles 320 ns: sweeps go from end to end and back, with the
     terms of the determinant known from both ends.  Otherwise (potentials, trees, rings) parts are
-    chosen at random, and a move takes O(n), some 80 ns a bead.
+    chosen at random, and a move takes O(n), some 80 ns a bead.  In a system a move turns a part of
+    one chain or shifts the chain, and takes O(n) of this chain and the neighbours of its beads.
 
     Parameters
     ----------
@@ -50,6 +55,7 @@ class MonteCarlo(Described):
     ensemble : "rigid" or "stiff"
     potential : optional
         As for `Newton`; one of your own needs ``energy(x)`` only.  An energy of infinity is a wall.
+        A system of several chains takes none of your own.
     burn_in : int
         Sweeps before step 0, in which every replica adapts the width of its turns, at first π,
         until half of the moves are accepted.
@@ -71,11 +77,19 @@ class MonteCarlo(Described):
     potential: Any = None
     burn_in: int = 100
 
-    def _start(self, chain: Chain, state: State, v0: ArrayLike | None) -> None:
+    def _start_system(
+        self, system: System, x0: ArrayLike, v0: ArrayLike | None, replicas: int, rng: Any
+    ) -> State:
+        state = together.begin(system, x0, replicas, rng)
+        self._start(system, state, v0)
+        return state
+
+    def _start(self, chain: Any, state: State, v0: ArrayLike | None) -> None:
         state.tally = np.zeros((len(state.x), 3))
         state.tally[:, 2] = WIDEST
-        require_near(chain, state)
-        prepared = Sweeping.of(chain, state, self)
+        if isinstance(chain, Chain):
+            require_near(chain, state)
+        prepared = self._prepared(chain, state)
         if not self.burn_in or prepared.route != "crankshafts":  # which find weights themselves
             prepared.require_weights(state.x)
         for k in range(self.burn_in):
@@ -87,16 +101,22 @@ class MonteCarlo(Described):
         state.tally[:, :2] = 0.0
         state.step = 0
 
-    def passes(self, chain: Chain) -> int:
+    def _prepared(self, chain: Any, state: State) -> Any:
+        return (ManyChains if isinstance(chain, System) else Sweeping).of(chain, state, self)
+
+    def passes(self, chain: Chain | System) -> int:
         """Return how often a step goes over all beads."""
+        if isinstance(chain, System):
+            return max(one.n for one, _ in chain.kinds)
         return chain.n if _route(chain, self) == "crankshafts" else 1
 
-    def _advance(self, chain: Chain, state: State, steps: int, workers: int) -> None:
-        prepared = Sweeping.of(chain, state, self)
+    def _advance(self, chain: Any, state: State, steps: int, workers: int) -> None:
+        prepared = self._prepared(chain, state)
         x, random, tally = state.x.copy(), state.random.copy(), state.tally.copy()
         if not prepared.run(x, random, tally, (state.step, state.step + steps), workers):
             prepared.require_weights(state.x)
-        prepared.bound.check()
+        for bound in prepared.bounds:
+            bound.check()
         state.x, state.random, state.tally = x, random, tally
         state.step += steps
 
@@ -104,11 +124,14 @@ class MonteCarlo(Described):
 class Sweeping(Prepared):
     """Monte Carlo on the chain of a state."""
 
-    def __init__(self, chain: Chain, state: State, stepper: MonteCarlo) -> None:
+    def __init__(
+        self, chain: Chain, state: State, stepper: MonteCarlo, among: bool = False
+    ) -> None:
         self.key = (chain, stepper)
         self.targets = state.targets
         self.bound = bind(chain, stepper.potential, energies=True, forces=False)
-        self.route = _route(chain, stepper)
+        self.bounds = [self.bound]
+        self.route = "crankshafts" if among else _route(chain, stepper)
         rows = chain.layout.hard_rows
         self.lengths = np.ascontiguousarray(state.targets[:, rows.kinds == LENGTH])
         if self.route != "crankshafts":
@@ -117,7 +140,7 @@ class Sweeping(Prepared):
         self.tables = None
         if stepper.potential is not None:
             self.tables = self.bound.tables._replace(external=None)
-        placed = chain.base == "free" and not invariant(stepper.potential)
+        placed = chain.base == "free" and (among or not invariant(stepper.potential))
         # Made of what a replica keeps: bits must not depend on where it is when one goes on.
         self.moves = moves(chain, self.lengths.mean(axis=1) if placed else None)
 
@@ -172,6 +195,110 @@ class Sweeping(Prepared):
             given = self.system, self.tables, self.moves, stepper.kT
             return int(crankshafts.advance(*moved, *given, sweeps[1] - sweeps[0], replicas))
         return -1
+
+
+class ManyChains(Prepared):
+    """Monte Carlo on the system of a state.
+
+    Chains that do not interact are replicas of one chain, each with a stream of its own.
+    Otherwise all moves draw from the stream of the first chain, kind after kind.
+    """
+
+    route = "many chains"
+
+    def __init__(self, system: System, state: State, stepper: MonteCarlo) -> None:
+        self.key = (system, stepper)  # type: ignore[assignment]
+        self.bound = BoundSystem(system, stepper.potential)
+        if self.bound.own:
+            raise ValueError(
+                "MonteCarlo of a system takes no potential of your own: HybridMonteCarlo and "
+                "Langevin take it"
+            )
+        single, among = replace(stepper, potential=self.bound.inside), self.bound.pair is not None
+        self.parts = [
+            Sweeping(chain, part, single, among)
+            for (chain, _), part in zip(system.kinds, together.parts_of(system, state), strict=True)
+        ]
+        self.bounds = [part.bound for part in self.parts]
+
+    def require_weights(self, x: Array) -> None:
+        """Refuse configurations without an energy or a determinant."""
+        system: Any = self.key[0]
+        for part, y in zip(self.parts, system.split(x), strict=True):
+            part.require_weights(y.reshape(-1, *y.shape[2:]))
+        self.bound.energy(x)
+
+    def run(
+        self, x: Array, random: Any, tally: Array, sweeps: tuple[int, int], workers: int
+    ) -> bool:
+        """Do sweeps on all replicas, over threads; false if one has no weight to begin with."""
+        if self.bound.pair is None:
+            return self._run_apart(x, random, tally, sweeps, workers)
+        with pool_of(workers) as pool:
+            tasks = range(len(x))
+
+            def task(r: int) -> bool:
+                cells = self._cells()
+                return all(
+                    self._sweep(x[r], random[r, 0], tally[r], cells, (step, r))
+                    for step in range(*sweeps)
+                )
+
+            return all(list(pool.map(task, tasks) if pool else map(task, tasks)))
+
+    def _run_apart(
+        self, x: Array, random: Any, tally: Array, sweeps: tuple[int, int], workers: int
+    ) -> bool:
+        """Do sweeps of chains that do not interact."""
+        system: Any = self.key[0]
+        state = State(x, x, random, np.empty((len(x), 0)))
+        state.tally = tally
+        parts, done = together.parts_of(system, state), True
+        for sweeping, part in zip(self.parts, parts, strict=True):
+            part.tally[:, 2] = np.repeat(tally[:, 2], len(part.x) // len(x))
+            done &= sweeping.run(part.x, part.random, part.tally, sweeps, workers)
+        together.put_together(system, state, parts)
+        x[:], random[:] = state.x, state.random
+        for part in parts:
+            tally[:, :2] += part.tally[:, :2].reshape(len(x), -1, 2).sum(axis=1)
+        return done
+
+    def _sweep(
+        self, x: Array, random: Any, tally: Array, cells: Any, where: tuple[int, int]
+    ) -> bool:
+        """Do a sweep of one replica; false if a chain has no weight to begin with."""
+        key: Any = self.key
+        system, stepper = key
+        bead, (step, replica) = 0, where
+        beads = self.bound.pairs().beads
+        for part, (chain, many) in zip(self.parts, system.kinds, strict=True):
+            given = part.system, part.tables, part.moves, stepper.kT, cells, beads
+            chains = bead, many, replica * many
+            if many_chains.advance(x, random, tally, *given, chains) >= 0:
+                return False
+            end = bead + many * chain.n
+            if (step + 1) % HELD == 0:
+                y = x[bead:end].reshape(many, chain.n, -1)
+                held = part.targets[replica * many : (replica + 1) * many]
+                x[bead:end] = project(chain, y, held).reshape(-1, x.shape[1])
+            bead = end
+        return True
+
+    def _cells(self) -> many_chains.Cells:
+        """Return cells without beads, at least as wide as the cutoff."""
+        system: Any = self.key[0]
+        pairs, dim = self.bound.pairs(), system.dim
+        reach = pairs.beads.reach - pairs.skin
+        edges, inverse, scale = np.zeros((3, 3))
+        counts = np.ones(3, np.int64)
+        most = max(3, round((4.0 * system.n) ** (1.0 / dim)))
+        counts[:dim], scale[:dim] = most, 1.0 / reach
+        if system.box is not None:
+            edges[:dim], inverse[:dim] = system.box, 1.0 / system.box
+            counts[:dim] = np.clip(np.floor(system.box / reach), 1, most)
+            scale[:dim] = counts[:dim] / system.box
+        heads, lists = np.empty(int(np.prod(counts)), np.int64), np.empty((3, system.n), np.int64)
+        return many_chains.Cells(edges, inverse, scale, counts, heads, *lists)
 
 
 def _route(chain: Chain, stepper: MonteCarlo) -> str:

@@ -72,9 +72,14 @@ class Moving(Prepared):
         self.bound = bind(chain, stepper.potential, energies=stepper.decides)
         self.tables = None if stepper.potential is None else self.bound.tables
         forced = given or self.metric or self.tables is not None or stepper.flow is not None
+        moves = stepper.schedule
+        if given and stepper.decides:  # a call ends where velocities are remembered outside
+            at = moves.index((stepping.REMEMBER, 0.0)) + 1
+            moves = moves[:at] + schedule("force") + moves[at:]
         self.schedule = tuple(
-            m for m in stepper.schedule if forced or m[0] not in (stepping.KICK, stepping.FORCE)
+            m for m in moves if forced or m[0] not in (stepping.KICK, stepping.FORCE)
         )
+        self.several = given and sum(m[0] == stepping.FORCE for m in moves) > 1  # calls in a step
         self.motion = self._motion(self.schedule)
 
     def _motion(self, schedule: Schedule) -> stepping.Motion:
@@ -168,7 +173,8 @@ class Group:
             moving.goals[index],
         )
         given: list[Any] = [a.reshape(-1) for a in (self.x, self.v, self.random, goals)]
-        self.states = stepping.Replicas(*given, *goals.shape[1:])
+        kept = np.zeros(3 * self.x.size) if moving.several else None
+        self.states = stepping.Replicas._make([*given, goals.shape[1], kept])
 
     def move(
         self, motion: stepping.Motion, places: tuple[int, int], pool: ThreadPoolExecutor | None

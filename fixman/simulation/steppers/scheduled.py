@@ -81,8 +81,6 @@ class Scheduled(Described):
     def _start_system(
         self, system: System, x0: ArrayLike, v0: ArrayLike | None, replicas: int, rng: Any
     ) -> State:
-        if self.decides:
-            return super()._start_system(system, x0, v0, replicas, rng)
         return together.start(self, system, x0, v0, replicas, rng)
 
     def _start(self, chain: Chain, state: State, v0: ArrayLike | None) -> None:
@@ -336,7 +334,8 @@ class HybridMonteCarlo(Scheduled):
     Hartmann 2008).  E is the kinetic and potential energy, plus ½ kT ln det H^bb in the stiff
     ensemble, the limit of infinitely stiff springs.  A leap without a solution, or whose way back
     is not found, is refused, since long steps would otherwise bias averages (Zappa, Holmes-Cerf &
-    Goodman 2018; Lelièvre, Rousset & Stoltz 2019).  O(n) a leap.
+    Goodman 2018; Lelièvre, Rousset & Stoltz 2019).  O(n) a leap.  In a system all chains move
+    together, and one decision by the sum of their energies is made for all.
 
     Parameters
     ----------

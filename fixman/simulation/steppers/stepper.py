@@ -39,7 +39,7 @@ class State:
     x, v : ndarray (R, n, dim)
         Positions on the constraint manifold and velocities along it.
     random : ndarray (R, 4) of uint64
-        The random stream of each replica (xoshiro256++).
+        The random stream of each replica (xoshiro256++); (R, chains, 4) of a system.
     targets : ndarray (R, n_hard)
         The values that the hard coordinates keep, in the order of ``chain.hard``.
     step : int
@@ -160,7 +160,7 @@ class Described:
 
         Parameters
         ----------
-        chain : Chain
+        chain : Chain or System
         x0, v0 : (n, dim) or (replicas, n, dim)
             The hard coordinates keep the values that they have in x0.
         replicas : int
@@ -173,7 +173,8 @@ class Described:
             If there are neither velocities nor a temperature, or the stepper has no velocities; if
             friction or flow are not for this chain, or the energy of x0 is not finite; for hard
             coordinates that the moves of Monte Carlo cannot hold (soft bonds, hard torsions, rings
-            that share bonds or lie in the plane).
+            that share bonds or lie in the plane), for a flow or, in `MonteCarlo`, a potential of
+            your own in a system.
         SingularConstraintError, SingularCoordinateError
             If the hard coordinates cannot be held in x0, or x0 has no determinant or energy.
 
@@ -199,8 +200,7 @@ class Described:
     def _start_system(
         self, system: System, x0: ArrayLike, v0: ArrayLike | None, replicas: int, rng: Any
     ) -> State:
-        name = type(self).__name__
-        raise TypeError(f"{name} moves one chain; a system takes Newton, Langevin or Brownian")
+        raise NotImplementedError
 
     def _start(self, chain: Chain, state: State, v0: ArrayLike | None) -> None:
         """Find velocities of a state, and refuse one that steps cannot begin from."""

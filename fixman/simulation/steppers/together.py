@@ -3,10 +3,14 @@
 The kernels take the chains of a kind as replicas of one chain, and stop before each FORCE of the
 schedule.  Forces between all beads are found in one place and given to the kernels; the kernels add
 the forces of bonds and angles, of flows and of the metric.
+
+Hybrid Monte Carlo makes one decision for all chains of a replica, by the sum of their energies and
+of those between them.  It draws from the stream of the first chain.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +21,7 @@ from fixman._common import arrays
 from fixman._common.arrays import Array
 from fixman.chains.system import System
 from fixman.errors import ConstraintSolveError
-from fixman.kernels.algebra.random import WORDS
+from fixman.kernels.algebra.random import WORDS, accepts
 from fixman.kernels.simulation import stepping
 from fixman.potentials.systems import BoundSystem
 from fixman.simulation.steppers.moving import Group, Moving, pool_of
@@ -27,20 +31,12 @@ if TYPE_CHECKING:
     from fixman.simulation.steppers.scheduled import Scheduled
 
 
-def start(
-    stepper: Scheduled,
-    system: System,
-    x0: ArrayLike,
-    v0: ArrayLike | None,
-    replicas: int,
-    rng: Any,
-) -> State:
-    """Return replicas of a system at x0, with velocities v0, projected, or drawn at kT.
+def begin(system: System, x0: ArrayLike, replicas: int, rng: Any) -> State:
+    """Return replicas of a system at x0, at rest.
 
     The random streams of a state are (replicas, chains, 4), and its targets (replicas, all hard
     coordinates), chain after chain.
     """
-    _require_supported(stepper)
     tail = (system.n, system.dim)
     replicas = arrays.positive_int(replicas, "replicas", 16 * system.n * system.dim)
     x = replicated(arrays.real(x0, tail, "x0"), replicas, tail, "x0")
@@ -51,15 +47,33 @@ def start(
         for (chain, _), part in zip(system.kinds, system.split(x), strict=True)
     ]
     held = np.concatenate(targets, axis=1)
-    state = State(x, np.zeros_like(x), random.reshape(replicas, system.chains, WORDS), held)
-    velocities = v0 if v0 is None else replicated(arrays.real(v0, tail, "v0"), replicas, tail, "v0")
+    return State(x, np.zeros_like(x), random.reshape(replicas, system.chains, WORDS), held)
+
+
+def start(
+    stepper: Scheduled,
+    system: System,
+    x0: ArrayLike,
+    v0: ArrayLike | None,
+    replicas: int,
+    rng: Any,
+) -> State:
+    """Return replicas of a system at x0, with velocities v0, projected, or drawn at kT."""
+    if stepper.flow is not None:
+        raise ValueError("a flow carries one chain: a system takes no flow")
+    state, tail = begin(system, x0, replicas, rng), (system.n, system.dim)
+    if stepper.decides:
+        state.tally = np.tile([0.0, 0.0, stepper.dt], (len(state.x), 1))
+    velocities = None
+    if v0 is not None:
+        velocities = replicated(arrays.real(v0, tail, "v0"), len(state.x), tail, "v0")
     together = Together.of(system, state, stepper)  # type: ignore[arg-type]
-    parts = _parts(system, state)
+    parts = parts_of(system, state)
     given = [None] * len(parts) if velocities is None else system.split(velocities)
     for move, part, v in zip(together.movings, parts, given, strict=True):
         begun = None if v is None else v.reshape(part.x.shape)
         move.key[1]._start(move.key[0], part, begun)
-    _put_together(system, state, parts)
+    put_together(system, state, parts)
     free = all(chain.base == "free" for chain, _ in system.kinds)
     if velocities is None and not stepper.drifting and system.chains > 1 and free:
         state.v -= np.average(state.v, axis=1, weights=system.masses)[:, None]
@@ -79,53 +93,112 @@ class Together(Prepared):
         self.key = (system, stepper)  # type: ignore[assignment]
         self.system, self.stepper = system, stepper
         self.bound = BoundSystem(system, stepper.potential)
-        self.joined = bool(self.bound.pair or self.bound.own)
+        several_decide = stepper.decides and system.chains > 1
+        self.joined = bool(self.bound.pair or self.bound.own or several_decide)
         # Velocities of chains are drawn with the motion of their mass centres.
         several = system.chains > 1 and "drifting" in stepper.parameters()
         options = {"drifting": True} if several else {}
         single = replace(stepper, potential=self.bound.inside, **options)  # type: ignore[type-var]
         self.movings = [
             Moving(chain, part, single, given=self.joined)
-            for (chain, _), part in zip(system.kinds, _parts(system, state), strict=True)
+            for (chain, _), part in zip(system.kinds, parts_of(system, state), strict=True)
         ]
 
     def require_finite(self, state: State) -> None:
-        """Refuse positions whose forces are not finite."""
-        found = self.bound.between(state.x)
-        for r in np.flatnonzero(~np.isfinite(found).all(axis=(1, 2)))[:1].tolist():
+        """Refuse positions whose forces are not finite, or energies if these decide."""
+        energies = np.zeros(len(state.x)) if self.stepper.decides else None
+        found = self.bound.between(state.x, energies=energies)
+        finite = np.isfinite(found).all(axis=(1, 2))
+        if energies is not None:
+            finite &= np.isfinite(energies)
+        for r in np.flatnonzero(~finite)[:1].tolist():
+            if energies is not None:
+                self.bound.energy(state.x[r])  # raises if it is in a wall
             self.bound.refuse(state.x[r])
 
     def run(self, state: State, steps: int, workers: int) -> None:
         """Move a state on."""
-        system, parts = self.system, _parts(self.system, state)
-        groups = [Group(one, part) for one, part in zip(self.movings, parts, strict=True)]
-        joined = self.joined
-        with pool_of(workers) as pool:
-            for begin, end in self._stretches(steps) if joined else [(0, steps)]:
-                if joined:
-                    x = system.join([self._beads(g, state) for g in groups])
-                    forces = system.split(self.bound.between(x, pool))
-                failures = []
-                for k, (one, group) in enumerate(zip(self.movings, groups, strict=True)):
-                    if joined:
-                        given = np.zeros_like(group.x)
-                        flat = forces[k].reshape(-1, *forces[k].shape[2:])
-                        given[:, group.ghosts :] = flat[group.index]
-                        motion = one.motion._replace(given=given.reshape(-1))
-                        failures += [(*f, k) for f in group.move(motion, (begin, end), pool)]
-                    else:
-                        parts[k], stuck = one.run(parts[k], steps, workers)
-                        failures += [(*f, k) for f in stuck]
-                if failures:
-                    self._raise(state, min(failures))
-        if joined:
-            for k, group in enumerate(groups):
-                lost: list[tuple[int, int]] = []
-                parts[k] = group.state(steps, lost)
-                if lost:
-                    self._raise(state, (*min(lost), k))
-        _put_together(system, state, parts)
+        parts, tally = parts_of(self.system, state), state.tally.copy()
+        failures: list[tuple[int, int, int]] = []
+        forces = np.zeros_like(state.x)
+        if self.joined:
+            failures, forces = self._run_joined(state, parts, tally, (steps, workers))
+        elif tally.size:
+            parts[0].tally = tally  # of one chain
+        for k, one in enumerate(() if self.joined else self.movings):
+            parts[k], stuck = one.run(parts[k], steps, workers)
+            one.bound.check()
+            failures += [(*f, k) for f in stuck]
+        if failures:
+            self._raise(forces, min(failures))
+        put_together(self.system, state, parts)
+        state.tally = tally if self.joined or not tally.size else parts[0].tally
         state.step += steps
+
+    def _run_joined(
+        self, state: State, parts: list[State], tally: Array, work: tuple[int, int]
+    ) -> tuple[list[tuple[int, int, int]], Array]:
+        """Move chains on; return step, lane and kind of what failed, and their common forces."""
+        system, decides, count = self.system, self.stepper.decides, len(self.movings[0].schedule)
+        groups = [Group(one, part) for one, part in zip(self.movings, parts, strict=True)]
+        failures: list[tuple[int, int, int]] = []
+        unmoved, found = False, np.zeros_like(state.x)
+        with pool_of(work[1]) as pool:
+            for begin, end in self._stretches(work[0]):
+                starts, ends = (decides and place % count == 0 for place in (begin, end))
+                if not unmoved:
+                    energies = np.zeros(len(state.x)) if starts or ends else None
+                    x = system.join([self._beads(g, state) for g in groups])
+                    found = self.bound.between(x, pool, energies)
+                    forces = system.split(found)
+                for k, (one, group) in enumerate(zip(self.movings, groups, strict=True)):
+                    given = np.zeros_like(group.x)
+                    flat = forces[k].reshape(-1, *forces[k].shape[2:])
+                    given[:, group.ghosts :] = flat[group.index]
+                    motion = one.motion._replace(given=given.reshape(-1))
+                    failures += [(*f, k) for f in group.move(motion, (begin, end), pool)]
+                if failures:
+                    return failures, found
+                unmoved = starts
+                if starts:
+                    before = self._energies(groups, energies)
+                    kept = [(group.x.copy(), group.v.copy()) for group in groups]
+                    for group in groups:
+                        group.tally[:] = 0.0
+                elif ends:
+                    changes = (self._energies(groups, energies) - before) / self.stepper.kT
+                    self._decide(groups, kept, changes, tally)
+        for k, group in enumerate(groups):
+            lost: list[tuple[int, int]] = []
+            parts[k] = group.state(work[0], lost)
+            failures += [(*f, k) for f in lost]
+        return failures, found
+
+    def _energies(self, groups: list[Group], between: Any) -> Array:
+        """Return the energies (replicas,) of all chains, kinetic ones too, and between them."""
+        total: Array = between
+        for group, (_, many) in zip(groups, self.system.kinds, strict=True):
+            rows = group.tally[: group.replicas, 0].reshape(-1, many)
+            total = total + np.array([row.sum() for row in rows])
+        return total
+
+    def _decide(
+        self, groups: list[Group], kept: Sequence[Any], changes: Array, tally: Array
+    ) -> None:
+        """Accept the changes of energy of each replica, or put all of its chains back."""
+        counts = [many for _, many in self.system.kinds]
+        refused, first = np.zeros(len(changes), bool), groups[0]
+        for group, many in zip(groups, counts, strict=True):
+            broken = group.tally[: group.replicas, 1].reshape(-1, many)
+            refused |= (broken > 0.0).any(axis=1)
+        for r, change in enumerate(changes.tolist()):
+            refused[r] |= not accepts(first.random.reshape(-1), WORDS * counts[0] * r, change)
+        first.random[:] = first.random[first.index]  # what eight are filled up with
+        tally[:, 0] += 1.0
+        tally[:, 1] += ~refused
+        for group, many, (x, v) in zip(groups, counts, kept, strict=True):
+            back = refused[group.index // many]
+            group.x[back], group.v[back] = x[back], v[back]
 
     def _stretches(self, steps: int) -> list[tuple[int, int]]:
         """Places (begin, end) from one FORCE to before the next, of so many steps.
@@ -134,16 +207,17 @@ class Together(Prepared):
         stretch begins at −1, where `stepping.advance` finds the forces of the start.
         """
         schedule = self.movings[0].schedule
-        at, count = [letter for letter, _ in schedule].index(stepping.FORCE), len(schedule)
-        edges = [at + count * k for k in range(steps)]
-        late = [-1] * (at > 0)
+        count, letters = len(schedule), [letter for letter, _ in schedule]
+        at = [k for k, letter in enumerate(letters) if letter == stepping.FORCE]
+        edges = [place + count * k for k in range(steps) for place in at]
+        late = [-1] * (at[0] > 0)
         return list(zip(late + edges, [*edges[1 - len(late) :], steps * count], strict=True))
 
     def _beads(self, group: Group, state: State) -> Array:
         x: Array = group.x[: group.replicas, group.ghosts :]
         return x.reshape(len(state.x), -1, *x.shape[1:])
 
-    def _raise(self, state: State, failure: tuple[int, int, int]) -> None:
+    def _raise(self, forces: Array, failure: tuple[int, int, int]) -> None:
         """Say which chain of which replica has no solution, and why."""
         step, lane, kind = failure
         chain, many = self.system.kinds[kind]
@@ -151,11 +225,11 @@ class Together(Prepared):
         number += sum(count for _, count in self.system.kinds[:kind])
         bead = int(np.argmax(self.system.molecules() == number))
         beads = slice(bead, bead + chain.n)
-        pull = np.linalg.norm(self.bound.force(state.x)[replica, beads], axis=-1)
+        pull = np.linalg.norm(forces[replica, beads], axis=-1)
         worst = int(np.argmax(np.where(np.isfinite(pull), pull, np.inf)))
         raise ConstraintSolveError(
             f"step {step} of chain {number} in replica {replica} has no solution",
-            f": the largest force at step {state.step} is {pull[worst]:.3g}, on bead "
+            f": its largest force from outside is {pull[worst]:.3g}, on bead "
             f"{worst} of the chain: start without overlaps (fixman.push_off), or make dt smaller "
             f"than {self.stepper.dt:g}",
             step=step,
@@ -164,7 +238,7 @@ class Together(Prepared):
         )
 
 
-def _parts(system: System, state: State) -> list[State]:
+def parts_of(system: System, state: State) -> list[State]:
     """Return the chains of each kind as replicas of one chain."""
     parts, first, row = [], 0, 0
     replicas = len(state.x)
@@ -178,13 +252,14 @@ def _parts(system: System, state: State) -> list[State]:
                 state.random[:, first : first + many].reshape(-1, WORDS),
                 state.targets[:, row : row + held].reshape(replicas * many, -1),
                 state.step,
+                np.zeros((replicas * many, 3 if state.tally.size else 0)),
             )
         )
         first, row = first + many, row + held
     return parts
 
 
-def _put_together(system: System, state: State, parts: list[State]) -> None:
+def put_together(system: System, state: State, parts: list[State]) -> None:
     """Write the chains of each kind into the state of a system."""
     replicas = len(state.x)
     for name in ("x", "v"):
@@ -195,10 +270,3 @@ def _put_together(system: System, state: State, parts: list[State]) -> None:
         setattr(state, name, system.join(joined))
     streams = [part.random.reshape(replicas, -1, WORDS) for part in parts]
     state.random = np.concatenate(streams, axis=1)
-
-
-def _require_supported(stepper: Scheduled) -> None:
-    if sum(letter == stepping.FORCE for letter, _ in stepper.schedule) > 1:
-        raise ValueError("a system takes the schemes 'geodesic' and 'liu' of Brownian steps")
-    if stepper.flow is not None:
-        raise ValueError("a flow carries one chain: a system takes no flow")
