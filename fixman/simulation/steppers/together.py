@@ -130,6 +130,7 @@ class Together(Prepared):
             one.bound.check()
             failures += [(*f, k) for f in stuck]
         if failures:
+            self.bound.force(state.x)  # raises where the last good state has none
             self._raise(forces, min(failures))
         put_together(self.system, state, parts)
         state.tally = tally if self.joined or not tally.size else parts[0].tally
