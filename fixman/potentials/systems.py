@@ -28,7 +28,7 @@ from fixman.potentials.energies import Compiled, Pair, Sum, invariant
 Short = NDArray[np.int32]
 
 SKIN = 0.5  # of the skin of one chain, to begin with: in a melt a row has more neighbours
-REMAKE = 6.0  # time of a table over that of forces from it
+REMAKE = 8.0  # time of a table over that of forces from it
 ROOM = 24  # neighbours of a bead to begin with
 CELLS = 4  # at most, for each bead
 NEAR = 16  # beads among which one that coincides is looked for
