@@ -247,7 +247,7 @@ def test_other_force_fields_are_noticed(run, io):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (["--dt", "0.02"], "warning: --dt 0.02 is long: above 0.01 ps energies drift"),
+        (["--dt", "0.02"], "warning: --dt 0.02 is long: above 0.01 ps energies of proteins drift"),
         (["--leaps", "5"], "error: --leaps is for --method hmc"),
         (["--method", "newton", "--ensemble", "rigid"], "--ensemble is for --method langevin or"),
         (["--hold", "methyl,wings"], "error: cannot hold 'wings': choose among methyl"),
@@ -283,6 +283,7 @@ def test_files_that_will_not_do(run, tmp_path):
     (tmp_path / "bare.pdb").write_text(bare, encoding="utf-8")
     error = run("torsional", "bare.pdb", *SHORT, "--out", "r")[2]
     assert "No template found for residue 0 (ACE)" in error
+    assert "--add-hydrogens" in error
     assert run("torsional", "bare.pdb", *SHORT, "--add-hydrogens", "--out", "r")[0] == 0
     assert fx.load_run("r").chain.n == 22
 

@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                     warnings.filterwarnings("default", category=category)
                 warnings.filterwarnings("ignore", module="MDAnalysis")
                 # It is also said where a reader is pickled for a worker, under another's name.
-                warnings.filterwarnings("ignore", "Reader has no dt")
+                warnings.filterwarnings("ignore", "Reader has no dt|DCDReader currently")
                 warnings.showwarning = warn
                 code = _run(words)
         except SystemExit as stop:  # after help, or words that are no command

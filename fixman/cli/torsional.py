@@ -79,7 +79,7 @@ def run(arguments: shared.Namespace) -> int:
     with naming(molecule.names):
         warnings.filterwarnings("ignore", "dt=.* is long")  # for free beads; ours is here
         if arguments.method != "hmc" and arguments.dt > LONG:
-            text = f"--dt {arguments.dt:g} is long: above {LONG:g} ps energies drift"
+            text = f"--dt {arguments.dt:g} is long: above {LONG:g} ps energies of proteins drift"
             warnings.warn(text, RuntimeWarning, stacklevel=1)
         of = chain, x0, stepper, steps
         return shared.simulated(arguments, *of, seed=seed, observables=molecule.observables())

@@ -296,6 +296,9 @@ def write_data(
         kinds = np.unique(model.masses, return_inverse=True)[1] + 1
     else:
         kinds = arrays.real(types, (model.n,), "types").astype(np.int64)
+        pairs = np.unique(np.column_stack([kinds, model.masses]), axis=0)[:, 0]
+        if not np.array_equal(pairs, np.arange(1, kinds.max() + 1)):
+            raise ValueError("types must be numbers 1, 2, …, and beads of one type have one mass")
     low, high, boxes = np.full(3, -0.5), np.full(3, 0.5), np.zeros((model.n, 3), np.int64)
     if model.box is None:
         low[: model.dim], high[: model.dim] = x.min(axis=0) - 1.0, x.max(axis=0) + 1.0

@@ -185,7 +185,12 @@ class Molecule(Forces):
         if _pieces(modeller.topology)[0] == 1:
             modeller.topology.setPeriodicBoxVectors(None)
         text = _written(modeller.topology, modeller.positions)
-        made = cls(text, forcefield, platform, cutoff=cutoff)
+        try:
+            made = cls(text, forcefield, platform, cutoff=cutoff)
+        except ValueError as error:
+            if "addHydrogens" in str(error) and not add_hydrogens:
+                raise ValueError(f"{error} (here: add_hydrogens=True, --add-hydrogens)") from None
+            raise
         box = _edges(made.topology.getPeriodicBoxVectors()) if made.periodic else None
         density = np.inf if box is None else DALTON * _mass(made.system) / np.linalg.det(box)
         if density < THIN:
