@@ -5,8 +5,8 @@ Pictures: each function of `fixman.plot`
 After this page you can choose a picture by its look, and copy the lines that draw it.
 
 Each function takes a matplotlib ``ax`` and returns it, so that you can change the picture with all
-of matplotlib.  The first argument of `figure` is the width, in columns of a journal of 3.4 inches.
-`style` sets the fonts while a figure is drawn and saved.
+of matplotlib.  The first argument of `figure` is the width. Its unit is one column of a
+journal, 3.4 inches.  `style` sets the fonts while a figure is drawn and saved.
 """
 
 # %%
@@ -94,8 +94,8 @@ with plot.style():
 # %%
 # angle_histogram
 # ---------------
-# Densities that you have already.  Give them per radian, as one mapping for each group.  The
-# picture is per degree.
+# Densities that you have already.  Give them per radian, in a list of mappings from names to
+# densities.  Each mapping is one group of at most two outlines.  The picture is per degree.
 
 edges = np.linspace(0, np.pi, 37)
 densities = {
