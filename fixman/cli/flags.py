@@ -32,7 +32,7 @@ SHARED = {
     "chain": """\
 chain:
   --beads N | --chain CHAIN, --select SELECTION  beads in a row; linear:50, ring:30, star:4x10,
-                         comb:20x5, a file of Chain.to_json, a topology; equal molecules in the file
+                         comb:20x5, a file of Chain.to_json, a topology; its molecules, all equal
   --dim {2,3}, --base {free,fixed}  dimension, default 3; whether one end is held, default free
   --hard WORDS           some of length,angle,torsion; or torsional; default length
   --straight BENDS       bends held straight (0 degrees), by beads counted from 0: 0:1:2,1:2:3

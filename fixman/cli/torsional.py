@@ -6,7 +6,7 @@ Bonds and angles of molecules are hard, their torsions soft, and waters rigid. U
 dalton, kJ/mol and kelvin. Frames hold energies, φ and ψ.
 
 molecules:
-  PDB                    file with all hydrogens, PDB or mmCIF; for a topology also GRO, inpcrd, crd
+  PDB                    file with all hydrogens: PDB, mmCIF; with a topology also GRO, inpcrd, crd
   --forcefield XML…      names or paths of force field files for OpenMM, or a topology: a prmtop, a
                          TOP of GROMACS, or a PSF and its files of parameters
   --cutoff L             cutoff in a box of several molecules, with PME (default: 0.9)
@@ -18,7 +18,7 @@ dynamics:
   --method {langevin,newton,hmc}  hmc is hybrid Monte Carlo (default: langevin)
   --ensemble {rigid,stiff}  rigid: constraints; stiff: springs, the default
   --temperature K        temperature in kelvin
-  --dt PS                time step in ps (default: 0.008)
+  --dt PS                time step in ps (default: 0.008); take 0.004 in water
   --friction F, --leaps N  langevin: rate in 1/ps, default 5; hmc: steps in a move, default 10
   --platform NAME        platform of OpenMM; default the fastest
 run; Ctrl-C ends the run after the current block, and `fixman resume` resumes it:
