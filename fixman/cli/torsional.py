@@ -40,7 +40,9 @@ from fixman.cli import shared
 FLAGS = ("friction", "ensemble", "leaps")
 USUAL = {"friction": 5.0, "ensemble": "stiff"}  # 1/ps
 FEMTO = 0.1  # ps, from which a time step must have been meant in fs
-LONG = 0.01  # ps, above which energies drift: docs/torsional.md has the table
+# Time steps in ps, and what longer ones do: docs/torsional.md and molecules.md have the tables.
+LONG = 0.01, "energies of proteins drift"
+WET = 0.004, "water turns too far in a step"
 
 
 def run(arguments: shared.Namespace) -> int:
@@ -78,8 +80,9 @@ def run(arguments: shared.Namespace) -> int:
     x0 = molecule.straightened(chain, x0)
     with naming(molecule.names):
         warnings.filterwarnings("ignore", "dt=.* is long")  # for free beads; ours is here
-        if arguments.method != "hmc" and arguments.dt > LONG:
-            text = f"--dt {arguments.dt:g} is long: above {LONG:g} ps energies of proteins drift"
+        long, why = WET if molecule.periodic else LONG
+        if arguments.method != "hmc" and arguments.dt > long:
+            text = f"--dt {arguments.dt:g} is long: above {long:g} ps {why}"
             warnings.warn(text, RuntimeWarning, stacklevel=1)
         of = chain, x0, stepper, steps
         return shared.simulated(arguments, *of, seed=seed, observables=molecule.observables())

@@ -242,7 +242,7 @@ def logdet_hard(linkage: Linkage, q: ArrayLike) -> Array:
 
 
 def fixman_potential(linkage: Linkage, q: ArrayLike, kT: float = 1.0) -> Array:
-    """½ kT ln det H^bb (...,): with it, rigid joints and closures sample as equally stiff ones do.
+    """½ kT ln det H^bb (...,): with it, rigid joints and closures sample as stiff ones do.
 
     Arguments and errors as in `logdet_hard`.
     """

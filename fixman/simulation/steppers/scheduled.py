@@ -352,8 +352,8 @@ class HybridMonteCarlo(Scheduled):
 
     Notes
     -----
-    ``State.tally`` counts the steps that are tried and accepted; ``State.v`` are the velocities of
-    the configuration that was kept last.
+    ``State.tally`` counts the steps that are tried and accepted; ``State.v`` are the velocities
+    at the end of an accepted path, or those that a refused step drew.
     """
 
     NAME = "hybrid"
