@@ -173,6 +173,7 @@ def gromacs(folder, edge=2.0):
 USUAL = ("--temperature", "200", "--platform", "Reference", "--seed", "3", "--dt", "0.002")
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore:::MDAnalysis")
 def test_gromacs_in_a_box_runs_and_resumes(run, torsional, tmp_path, peer):
     gromacs(tmp_path)

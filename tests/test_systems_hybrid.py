@@ -51,7 +51,8 @@ def test_one_chain_is_the_chain(name):
         np.testing.assert_array_equal(getattr(one, array), getattr(same, array))
 
 
-@pytest.mark.parametrize("ensemble", quick(["rigid", "stiff"], "rigid"))
+@pytest.mark.thorough
+@pytest.mark.parametrize("ensemble", ["rigid", "stiff"])
 def test_decisions_outside_of_a_chain_are_those_of_the_chain(ensemble):
     chain = fx.Chain.linear(6, masses=[1, 2, 1, 3, 1, 2])
     x0 = fx.random_walks(chain, 9, rng=1)
