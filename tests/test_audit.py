@@ -270,7 +270,7 @@ def test_groups_are_not_pooled_and_the_worst_speaks(rng):
     assert quiet.spread < 1e-12
     assert quiet.verdict.startswith("nothing can vary: ")
     only = "(4 chains of 40 beads, of 2 kinds of molecules)"
-    assert report.verdict.startswith(f"{loud.verdict} {only}; each molecule is a sample")
+    assert report.verdict.startswith(f"{loud.verdict} {only}. Each molecule is a sample")
     assert str(report).count("nothing can vary: ") == 1
     assert "half_logdet" not in repr(report)
 
@@ -359,12 +359,12 @@ def test_unknown_kind(rng):
         (
             0.3,
             40,
-            "noticeable, 0.3 kT between rigid and stiff: a flexible run needs no correction; ",
+            "noticeable, 0.3 kT between rigid and stiff. A flexible run needs no correction. ",
         ),
         (
             2.0,
             40,
-            "large, 2 kT between rigid and stiff: a flexible run needs no correction; ",
+            "large, 2 kT between rigid and stiff. A flexible run needs no correction. ",
         ),
     ],
 )
@@ -410,8 +410,8 @@ def test_report_as_dict_is_json_without_nan(rng):
     }
     assert document["samples_taken_as"] == "stiff"
     assert str(report).count("n/a\n") == 3
-    assert str(report).count("n/a: worth 1 independent sample\n") == 2
-    assert str(report).splitlines()[1] == "samples taken for stiff, of flexible molecules"
+    assert str(report).count("n/a: only 1 independent sample\n") == 2
+    assert str(report).splitlines()[1] == "assumed ensemble: stiff, of flexible molecules"
     assert document["verdict"].startswith("cannot tell")
 
 
@@ -619,7 +619,7 @@ def test_constraints_show_through_the_rounding_of_files(rng, rounding):
     assert f"note: {note}\n" in str(flexible)
     assert as_is.remarks == ()
     assert "rigid: the samples" in str(as_is)
-    assert "samples taken for rigid, of a run with these constraints\n" in str(as_is)
+    assert "assumed ensemble: rigid, of a run with these constraints\n" in str(as_is)
     assert not as_is.groups[0].contradicted
     (few,) = audit([group(x[:2])], hard).remarks  # all rows of 8 samples are enough
     assert "was this run constrained" in few
@@ -762,7 +762,7 @@ def test_too_few_effective_samples_tell_no_average(rng):
     x = np.repeat(walk(rng, frames=5, chains=1), 40, axis=0)
     x += 1e-3 * rng.normal(size=x.shape)  # no copies
     report = audit([group(x)])
-    assert "n/a: worth " in str(report)
+    assert "n/a: only " in str(report)
     assert report.groups[0].independent < 20
     assert not report.groups[0].reweightable
     worth = r"; but all are worth \d+ independent samples?: a longer run "

@@ -99,7 +99,7 @@ def test_text_report(run, melt):
     assert "3 chains of 2 beads, 1 frame: 3 samples, 1 hard row\n" in out
     assert "nothing can vary: every internal coordinate of a chain of 2 beads is hard" in out
     assert out.splitlines()[-1].startswith("verdict: noticeable, ")
-    assert "(25 chains of 16 beads, of 2 kinds of molecules); each molecule is a sample" in out
+    assert "(25 chains of 16 beads, of 2 kinds of molecules). Each molecule is a sample" in out
 
 
 def test_json_is_the_only_thing_on_stdout(run, melt, tmp_path):

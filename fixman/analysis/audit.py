@@ -10,6 +10,7 @@ run with constraints, used as they are, represent the rigid one. Weights give th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -262,7 +263,7 @@ class AuditReport:
 
 
 def _brief(verdict: str) -> str:
-    return verdict.partition(":")[0]
+    return re.split(r": |\. ", verdict, maxsplit=1)[0]
 
 
 def audit(

@@ -87,7 +87,7 @@ def of_frames(groups: Sequence[GroupReport]) -> str:
     left = math.prod(float(group.share.value) ** group.half_logdet.shape[1] for group in groups)
     share = f"{100.0 * left:.2g} %" if left > 0.001 else "next to none"
     return (
-        f"; each molecule is a sample here: the weight of a frame is the product over its "
+        f". Each molecule is a sample here: the weight of a frame is the product over its "
         f"{molecules} molecules, and leaves {share} of the frames"
     )
 
@@ -117,10 +117,10 @@ def _finding(group: GroupReport) -> str:
             "deviation between rigid and stiff"
         )
     word = "noticeable" if spread < LARGE else "large"
-    flexible = "a flexible run needs no correction; one with these constraints"
-    run = flexible if group.ensemble == "stiff" else "this run"
+    flexible = "A flexible run needs no correction. A run with these constraints"
+    run = flexible if group.ensemble == "stiff" else "This run"
     return (
-        f"{word}, {spread:.2g} kT between rigid and stiff: {run} needs weights (det H^bb)^(-1/2) "
+        f"{word}, {spread:.2g} kT between rigid and stiff. {run} needs weights (det H^bb)^(-1/2) "
         f"(fixman.reweight), which leave {group.share.percent} of its samples, or the Fixman "
         "potential (for OpenMM: docs/openmm.md)"
     )
@@ -132,7 +132,7 @@ def report(audited: AuditReport) -> str:
     rigid, stiff = "rigid, of a run with these constraints", "stiff, of flexible molecules"
     lines = [
         f"hard: {', '.join(audited.hard)} ({where}); rigid against equally stiff springs",
-        f"samples taken for {rigid if audited.as_is else stiff}",
+        f"assumed ensemble: {rigid if audited.as_is else stiff}",
     ]
     groups = audited.groups
     # The kinds with most atoms, in the order of all.
@@ -185,7 +185,7 @@ def _sizes(group: GroupReport) -> dict[str, str]:
     for name, mean in group.means.items():
         if group.contradicted or not mean.enough:
             have = counted(max(1, int(mean.size)), "independent sample")
-            why = "not of these constraints" if group.contradicted else f"worth {have}"
+            why = "not of these constraints" if group.contradicted else f"only {have}"
             table[f"{symbols[name]}, rigid and stiff"] = f"n/a: {why}"
             continue
         given, reweighted = getattr(mean, group.ensemble), getattr(mean, other)
