@@ -1,9 +1,9 @@
 """Error of q̈ and of ln det H^bb against 40 digits, for six shapes of planar arm (bends in rad).
 
-Three kinds of arithmetic: Wilson rows and plain pivots, d_k = w_{k-1} + w_k − (w_{k-1} c)²/d_{k-1};
-Wilson rows and pivots without a subtraction; and `fixman.forward_dynamics`, whose planar kernel
-has these pivots and writes everything else in the angles between bonds too.  The arms move, masses
-lie between 0.1 and 10, and positions and velocities in double precision are taken as exact.  Errors
+Three kinds of arithmetic: rows of Wilson's B and plain pivots,
+d_k = w_{k-1} + w_k − (w_{k-1} c)²/d_{k-1}; the same rows and pivots without a subtraction;
+and `fixman.forward_dynamics`, whose planar kernel has these pivots and writes everything else in
+the angles between bonds too.  The arms move, masses lie between 0.1 and 10, and positions and velocities in double precision are taken as exact.  Errors
 are the largest of q̈ over the largest |q̈|, and that of ln det H^bb over n.
 """
 
@@ -120,9 +120,9 @@ def fused(
 
 
 ARITHMETIC = {
-    "Wilson rows, plain pivots": plain,
-    "Wilson rows, no subtraction": subtraction_free,
-    "fused kernel, no subtraction": fused,
+    "rows of B, plain pivots": plain,
+    "rows of B, no subtraction": subtraction_free,
+    "forward_dynamics, no subtraction": fused,
 }
 
 
@@ -144,7 +144,7 @@ def errors(shape: str, n: int, seeds: Sequence[int]) -> dict[str, tuple[float, f
 def draw(out: Output, table: dict[tuple[str, str, int], tuple[float, float]], sizes: list[int]):
     with plot.style():
         finding = (
-            "Pivots without a subtraction keep ln det, and the fused kernel keeps accelerations"
+            "Pivots without a subtraction keep ln det, and forward_dynamics keeps accelerations"
         )
         fig, axes = panels(finding, 2, 3, aspect=0.62, sharex=True, sharey="row")
         for column, kind in zip(axes.T, ARITHMETIC, strict=True):

@@ -1,4 +1,4 @@
-"""Viscosity and first normal stress of bead-rod chains in steady shear, against theory.
+"""Viscosity and first normal stress coefficient of bead-rod chains in steady shear.
 
 A rigid dumbbell against the solution of its diffusion equation; chains of 10 and 20 beads against
 eta = (N^2 - 1)/36 zeta a^2 at rest, and against exponents -1/2 and -4/3 at high rates (Doyle,
@@ -114,7 +114,7 @@ def draw(out: Output, table: list[dict[str, str]]) -> None:
     guides = {"eta": (-0.5, 3.1, r"$\propto\mathrm{Wi}^{-1/2}$"),
               "psi1": (-4 / 3, 9.0, r"$\propto\mathrm{Wi}^{-4/3}$")}  # fmt: skip
     with plot.style():
-        finding = "Bead-rod chains thin in shear, and two rods follow the theory of a dumbbell"
+        finding = "Bead-rod chains thin in shear, and the dumbbell follows its theory"
         fig, axes = panels(finding, 1, 2, sharex=True)
         for ax, name, label in (
             (axes[0], "eta", r"$\eta/\eta(0)$"),

@@ -102,7 +102,7 @@ def test_bands_are_those_of_equation_24(run):
 @pytest.mark.thorough
 def test_the_fused_kernel_keeps_twelve_digits(run):
     rows, _, _ = run(by_name("03_accuracy_vs_n"))
-    fused = [row for row in rows if row["arithmetic"].startswith("fused")]
+    fused = [row for row in rows if row["arithmetic"].startswith("forward_dynamics")]
     assert len({row["shape"] for row in fused}) == 6
     assert max(float(row["qdd_error"]) for row in fused) <= 1e-12
     assert max(float(row["logdet_error_per_link"]) * int(row["n"]) for row in fused) <= 1e-12

@@ -56,8 +56,8 @@ print(report)
 #
 #     fixman audit run.gsd --hard length,angle --as-is --plot audit.png
 #
-# The spread is a bound: to first order, no average moves by more than 0.37 of its own
-# standard deviation.  The lines on ⟨R²⟩ and R_g say by how much two averages have moved.
+# The spread is a bound: to first order, no average moves by more than its own standard deviation
+# times the spread in kT.  The lines on ⟨R²⟩ and R_g say by how much two averages have moved.
 #
 # The histogram shows the spread.  Chains with a large determinant are too frequent in this run.
 # Weights correct this.

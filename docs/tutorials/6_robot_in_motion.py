@@ -109,7 +109,8 @@ with fx.plot.style():
 # ---------------------------
 # A PD controller pulls towards the path.  A computed-torque controller chooses an acceleration, and
 # computes the torque for it by inverse dynamics.  `simulate` calls the controller in the middle of
-# each step.  The last robot has 1 kg more in its hand than the model of its controller.
+# each step.  There are four runs.  In the last one the hand carries 1 kg that the
+# model of the controller does not have.
 #
 # With the right model only the error of the time step is left, which falls to a quarter when the
 # step is halved.  Under the PD controller the arm hangs below its goal, by the torque of the weight

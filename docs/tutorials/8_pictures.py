@@ -95,7 +95,9 @@ with plot.style():
 # angle_histogram
 # ---------------
 # Densities that you have already.  Give them per radian, in a list of mappings from names to
-# densities.  Each mapping is one group of at most two outlines.  The picture is per degree.
+# densities.  Each mapping is one group of data, such as one kind of molecule, and
+# has at most two densities.  The first is drawn solid, and the second dashed.  The picture is per
+# degree.
 
 edges = np.linspace(0, np.pi, 37)
 densities = {
