@@ -3,8 +3,9 @@
 Three kinds of arithmetic: rows of Wilson's B and plain pivots,
 d_k = w_{k-1} + w_k − (w_{k-1} c)²/d_{k-1}; the same rows and pivots without a subtraction;
 and `fixman.forward_dynamics`, whose planar kernel has these pivots and writes everything else in
-the angles between bonds too.  The arms move, masses lie between 0.1 and 10, and positions and velocities in double precision are taken as exact.  Errors
-are the largest of q̈ over the largest |q̈|, and that of ln det H^bb over n.
+the angles between bonds too.  The arms move, masses lie between 0.1 and 10, and positions and
+velocities in double precision are taken as exact.  Errors are the largest of q̈ over the largest
+|q̈|, and that of ln det H^bb over n.
 """
 
 from __future__ import annotations
