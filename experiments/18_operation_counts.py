@@ -352,6 +352,18 @@ def fd3(c: Case) -> np.ndarray:
     return c.out
 
 
+def substitute(L: np.ndarray, x: np.ndarray) -> None:
+    """Overwrite x with (L Lᵀ)⁻¹ x."""
+    for k in range(len(x)):
+        for j in range(k):
+            x[k] -= L[k, j] * x[j]
+        x[k] /= L[k, k]
+    for k in reversed(range(len(x))):
+        x[k] /= L[k, k]
+        for j in range(k):
+            x[j] -= L[k, j] * x[k]
+
+
 def composite(c: Case) -> np.ndarray:
     n = c.arm.n
     right, matrix = c.without_bias(), _objects((1, n, n))
@@ -360,7 +372,7 @@ def composite(c: Case) -> np.ndarray:
     # LAPACK's, in which nothing is left out: n square roots besides
     TALLY.counts["M"] += n * (n * n - 1) // 6 + n * (n - 1) // 2
     TALLY.counts["A"] += n * (n * n - 1) // 6
-    run(rigid_composite_body.substitute, counted(lower), matrix, right)
+    substitute(counted(lower)[0], right[0])
     return right
 
 

@@ -279,15 +279,17 @@ def test_force_is_the_slope_of_the_energy(dim, base, potential):
     assert np.abs(force + slope).max() <= 1e-6 * max(1.0, np.abs(force).max())
 
 
-def internal(potential):
+def internal(base, potential):
     """Whether nothing of it comes from outside, a base point included."""
     if not isinstance(potential, INTERNAL):
         return False
+    if isinstance(potential, FENE) and potential.beads is None and base == "fixed":
+        return False  # the first bond ends at the base
     return min((min(row) for row in getattr(potential, "beads", None) or ()), default=0) >= 0
 
 
 @pytest.mark.parametrize(
-    ("dim", "base", "potential"), [case for case in CASES if internal(case.values[2])]
+    ("dim", "base", "potential"), [case for case in CASES if internal(*case.values[1:])]
 )
 def test_internal_forces_sum_to_nothing(dim, base, potential):
     chain = linear(dim, base)
