@@ -148,7 +148,7 @@ def _seen(ax: Axes, *points: Array) -> list[Array]:
 def _sticks(ax: Any, ends: Array, **options: Any) -> Any:
     if ends.shape[-1] == 2:
         return ax.add_collection(LineCollection(list(ends), **options))
-    sticks = Line3DCollection(ends, clip_on=False, **options)
+    sticks = Line3DCollection(ends, clip_on=False, in_layout=False, **options)
     if len(ends):
         ax.add_collection3d(sticks)
     return sticks
@@ -160,7 +160,7 @@ def _lines(
     paint = {"color": PALETTE[0]} if color is None else {"array": color, "cmap": "viridis_r"}
     before = ax.has_data()
     sticks = _sticks(ax, ends, linewidth=2.0, capstyle="round", **paint)
-    ax.plot(*points.T, "o", color="0.2", markersize=2.0, clip_on=False)
+    ax.plot(*points.T, "o", color="0.2", markersize=2.0, clip_on=False, in_layout=False)
     ax.set_aspect("equal", adjustable="datalim")
     ax.autoscale()
     ax.axis("off")
