@@ -203,7 +203,7 @@ def test_kill_9_many_times(memory_disk, name, times):
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", rigid_runs.RUNS)
 def test_kill_9_of_rigid_bodies_many_times(memory_disk, small_rigid_blocks, name):
-    killed(memory_disk, *of_rigid(name), 25)
+    killed(memory_disk, *of_rigid(name), 10)
 
 
 @pytest.mark.thorough
