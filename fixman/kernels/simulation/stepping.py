@@ -240,8 +240,7 @@ def moves(replicas, system, spaces, motion, tables, work, trial, where):
     (space, other), (begin, end, group) = spaces, where
     axes, count = system.axes, motion.order.size
     joints = motion.weights.size // motion.letters.size
-    size = joints * len(axes)
-    ghosts = joints - motion.n
+    size, ghosts = joints * len(axes), joints - motion.n
     X, V, X1, V1, F, noise, mark = work.X, work.V, work.X1, work.V1, work.F, work.noise, work.mark
     if tables is not None:
         lists = lane.memory(0, like)
@@ -249,8 +248,7 @@ def moves(replicas, system, spaces, motion, tables, work, trial, where):
         fetch(replicas.x, group * size, size, X, k, like)
         fetch(replicas.v, group * size, size, V, k, like)
     fetch_kept(replicas.kept, X1, noise, mark, group * size, size, like)
-    lost, broken, factored = 0, 0, False
-    place = end
+    lost, broken, factored, place = 0, 0, False, end
     for place in range(begin, end):
         at = motion.order[place % count]
         number, shares = motion.numbers[at], (motion.weights, at * joints, joints)
@@ -307,18 +305,14 @@ def moves(replicas, system, spaces, motion, tables, work, trial, where):
                 trials.remember(trial, replicas.kept, group, X, V, energy, like)
                 broken = 0
             else:
-                streams = replicas.random
-                trials.decide(
-                    trial, replicas.kept, streams, group, X, V, broken, energy, number, like
-                )
+                trials.decide(trial, replicas, group, X, V, broken, energy, number, like)
                 factored = False
     for k in range(size):
         # Behind a drift, X1 and V1 are what was before it.
         leave(replicas.x, group * size, size, X, X1, k, lost, like)
         leave(replicas.v, group * size, size, V, V1, k, lost, like)
     leave_kept(replicas.kept, X1, noise, mark, group * size, size, like)
-    if trial is not None:
-        trials.report(trial, replicas.kept, group, broken, like)
+    trials.report(trial, replicas.kept, group, broken, like)
     return place, lost
 
 

@@ -93,9 +93,9 @@ def remember(trial, kept, group, X, V, energy, like):
 
 
 @exact
-def decide(trial, kept, random, group, X, V, broken, energy, kT, like):
+def decide(trial, replicas, group, X, V, broken, energy, kT, like):
     """Accept, or go back to what is remembered.  Every lane draws a number, a broken one too."""
-    if kept is not None:
+    if replicas.kept is not None:
         for which in range(lanes(like)):
             trial.tally[3 * (group + which)] = lane(energy, which)
     else:
@@ -103,7 +103,7 @@ def decide(trial, kept, random, group, X, V, broken, energy, kT, like):
         for which in range(lanes(like)):
             replica = group + which
             trial.tally[3 * replica] += 1.0
-            if not accepts(random, WORDS * replica, lane(change, which)):
+            if not accepts(replicas.random, WORDS * replica, lane(change, which)):
                 broken |= 1 << which
             if broken >> which & 1 == 0:
                 trial.tally[3 * replica + 1] += 1.0
@@ -114,6 +114,6 @@ def decide(trial, kept, random, group, X, V, broken, energy, kT, like):
 @exact
 def report(trial, kept, group, broken, like):
     """Count in the tally what is broken, where moves are decided outside."""
-    if kept is not None:
+    if trial is not None and kept is not None:
         for which in range(lanes(like)):
             trial.tally[3 * (group + which) + 1] += broken >> which & 1
