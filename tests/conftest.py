@@ -66,6 +66,21 @@ def peer():
     return load_peer
 
 
+@pytest.fixture(scope="session")
+def mm(peer):
+    """Return the package openmm."""
+    peer("openmm.app")
+    return peer("openmm")
+
+
+@pytest.fixture(scope="session")
+def room(mm):
+    """Return our room for OpenMM."""
+    from fixman.io import openmm
+
+    return openmm
+
+
 @pytest.fixture
 def run(capsys, tmp_path, monkeypatch):
     """Run a command in an empty folder: exit code, stdout, stderr."""

@@ -16,12 +16,6 @@ KT = 8.31446261815324e-3 * KELVIN  # kJ/mol
 
 
 @pytest.fixture(scope="module")
-def mm(peer):
-    peer("openmm.app")
-    return peer("openmm")
-
-
-@pytest.fixture(scope="module")
 def villin(mm):
     """Villin headpiece of OpenMM's test.pdb without its water: topology, positions in nm."""
     pdb = mm.app.PDBFile(str(Path(mm.app.__file__).parent / "data" / "test.pdb"))

@@ -22,12 +22,6 @@ BOND = 0.15  # nm
 
 
 @pytest.fixture(scope="module")
-def mm(peer):
-    peer("openmm.app")
-    return peer("openmm")
-
-
-@pytest.fixture(scope="module")
 def metric_force(mm):
     from fixman.io import openmm
 

@@ -128,12 +128,6 @@ END
 
 
 @pytest.fixture(scope="module")
-def mm(peer):
-    peer("openmm.app")
-    return peer("openmm")
-
-
-@pytest.fixture(scope="module")
 def torsional(mm):
     from fixman.io.openmm import torsional
 

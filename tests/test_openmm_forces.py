@@ -37,19 +37,6 @@ def pdb(app, text=DIPEPTIDE):
 
 
 @pytest.fixture(scope="module")
-def mm(peer):
-    peer("openmm.app")
-    return peer("openmm")
-
-
-@pytest.fixture(scope="module")
-def room(mm):
-    from fixman.io import openmm
-
-    return openmm
-
-
-@pytest.fixture(scope="module")
 def dipeptide(mm):
     return pdb(mm.app)
 

@@ -16,19 +16,6 @@ EDGE = 1.8  # nm
 quick = pytest.mark.filterwarnings("ignore:dt=.* is long:RuntimeWarning")
 
 
-@pytest.fixture(scope="module")
-def mm(peer):
-    peer("openmm.app")
-    return peer("openmm")
-
-
-@pytest.fixture(scope="module")
-def room(mm):
-    from fixman.io import openmm
-
-    return openmm
-
-
 def solution(mm, words, edge=EDGE):
     """Return a System and positions of molecules on a lattice, one for each letter.
 

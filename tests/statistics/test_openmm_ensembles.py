@@ -25,12 +25,6 @@ TAU = BOND * np.sqrt(MASS / KT)  # ps
 DT = 0.04  # τ
 
 
-@pytest.fixture(scope="module")
-def mm(peer):
-    peer("openmm.app")
-    return peer("openmm")
-
-
 def sampled_cosines(mm, n, chains, time, corrected, seed):
     """Yield the bending cosines (chains, n − 2) of freely jointed chains, once a τ.
 
