@@ -288,7 +288,7 @@ class ManyChains(Prepared):
         """Return cells without beads, at least as wide as the cutoff."""
         system: Any = self.key[0]
         pairs, dim = self.bound.pairs(), system.dim
-        reach = pairs.beads.reach - pairs.skin
+        reach = pairs.reach  # not that of the table, whose skin depends on what was before
         edges, inverse, scale = np.zeros((3, 3))
         counts = np.ones(3, np.int64)
         most = max(3, round((4.0 * system.n) ** (1.0 / dim)))
