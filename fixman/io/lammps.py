@@ -201,8 +201,7 @@ class Forces:
         bits = IMAGES[images.itemsize]
         numbers = (boxes[order - 1] + (1 << bits - 1)) & (1 << bits) - 1
         images[:] = numbers @ (1 << bits * np.arange(3))
-        found: Array = placed
-        return found
+        return placed
 
     def _atoms(self, *names: str) -> list[Any]:
         """Return views of what LAMMPS has of its atoms, in its order."""
@@ -295,9 +294,10 @@ def write_data(
     if types is None:
         kinds = np.unique(model.masses, return_inverse=True)[1] + 1
     else:
-        kinds = arrays.real(types, (model.n,), "types").astype(np.int64)
-        pairs = np.unique(np.column_stack([kinds, model.masses]), axis=0)[:, 0]
-        if not np.array_equal(pairs, np.arange(1, kinds.max() + 1)):
+        given = arrays.real(types, (model.n,), "types").reshape(model.n)
+        pairs = np.unique(np.column_stack([given, model.masses]), axis=0)[:, 0]
+        kinds = given.astype(np.int64, casting="unsafe") if np.isfinite(given).all() else given
+        if not np.array_equal(pairs, np.arange(1, pairs.size + 1)):
             raise ValueError("types must be numbers 1, 2, …, and beads of one type have one mass")
     low, high, boxes = np.full(3, -0.5), np.full(3, 0.5), np.zeros((model.n, 3), np.int64)
     if model.box is None:
