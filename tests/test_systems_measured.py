@@ -113,6 +113,9 @@ def test_refusals():
     for edges in ([0.0, 2.6], [-1.0, 2.0]):
         with pytest.raises(ValueError, match=r"half of the shortest edge of the box, 2\.5"):
             ob.radial_distribution(system, x, edges)
+    for frames in (x[0], x[:0]):
+        with pytest.raises(ValueError, match=r"x must have shape \(frames, \.\.\., 3, 3\)"):
+            ob.radial_distribution(system, frames)
     with pytest.raises(ValueError, match="no two beads"):
         ob.radial_distribution(system, x, between=True)
     with pytest.raises(ValueError, match=r"too small for the box.* 1\.257"):

@@ -156,10 +156,13 @@ def radial_distribution(
         Radii, or how many equal shells.  The largest is half of the shortest edge of the box.
     between : bool
         Count pairs of different chains only, over all such pairs.
+
+    TypeError without a box; ValueError without frames or pairs, or for radii that the box cannot
+    have.
     """
     if not isinstance(system, System) or system.box is None:
         raise TypeError(f"system must be a fixman.System in a box, got {system!r:.80}")
-    x = _configurations(system, x, many=True)
+    x = arrays.series(x, (system.n, system.dim), "x", 1)
     most, bounds = 0.5 * float(system.box.min()), _edges(edges)
     if isinstance(bounds, int):
         bounds = np.linspace(0.0, most, bounds + 1)
