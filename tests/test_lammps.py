@@ -172,3 +172,10 @@ def test_the_page_runs(tmp_path, monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         exec(compile(text, str(PAGE), "exec"), {"__name__": "__main__"})
+
+
+@pytest.mark.parametrize("types", [1.5, np.nan, 1e18, 0, 2])
+def test_types_are_numbers_from_1_on(tmp_path, small, types):
+    system, x = small
+    with pytest.raises(ValueError, match="types must be numbers 1, 2"):
+        room.write_data(system, x, tmp_path / "chains.data", types=np.full(system.n, types))

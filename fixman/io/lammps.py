@@ -296,9 +296,9 @@ def write_data(
     else:
         given = arrays.real(types, (model.n,), "types").reshape(model.n)
         pairs = np.unique(np.column_stack([given, model.masses]), axis=0)[:, 0]
-        kinds = given.astype(np.int64, casting="unsafe") if np.isfinite(given).all() else given
         if not np.array_equal(pairs, np.arange(1, pairs.size + 1)):
             raise ValueError("types must be numbers 1, 2, …, and beads of one type have one mass")
+        kinds = given.astype(np.int64)
     low, high, boxes = np.full(3, -0.5), np.full(3, 0.5), np.zeros((model.n, 3), np.int64)
     if model.box is None:
         low[: model.dim], high[: model.dim] = x.min(axis=0) - 1.0, x.max(axis=0) + 1.0
