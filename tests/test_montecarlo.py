@@ -590,3 +590,13 @@ def test_a_start_in_a_wall_is_named():
     x = np.arange(5)[:, None] * [1.0, 0, 0]
     with pytest.raises(ValueError, match="finite; x is in a wall, start outside"):
         fx.simulate(chain, x, fx.MonteCarlo(potential=Wall()), 2, every=1, rng=1)
+
+
+def test_beads_without_a_bond_are_refused_without_a_warning():
+    bead, x = fx.Chain.linear(1), np.array([[0.0, 0.0, 0.0], [1.5, 0.0, 0.0]])
+    for model, place, potential in (
+        (bead, x[:1], None),
+        (fx.System(bead, 2, box=6.0), x, WCA()),
+    ):
+        with pytest.raises(ValueError, match=r"soft bond.*fixman\.HybridMonteCarlo"):
+            fx.MonteCarlo(potential=potential).start(model, place, rng=1)

@@ -142,7 +142,8 @@ class Sweeping(Prepared):
             self.tables = self.bound.tables._replace(external=None)
         placed = chain.base == "free" and (among or not invariant(stepper.potential))
         # Made of what a replica keeps: bits must not depend on where it is when one goes on.
-        self.moves = moves(chain, self.lengths.mean(axis=1) if placed else None)
+        shifts = self.lengths.mean(axis=1) if placed and self.lengths.size else None
+        self.moves = moves(chain, shifts)
 
     def require_weights(self, x: Array) -> None:
         """Refuse configurations without an energy or a determinant."""
