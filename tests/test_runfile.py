@@ -339,6 +339,9 @@ def test_reading_and_copying_while_it_is_written(tmp_path):
 
 
 def move(path):
+    """Move a run whose blocks are written: two files have one journal if the old one has its."""
+    while len(fx.load_run(path)) < 9:
+        time.sleep(0.001)
     path.rename(path.parent / "elsewhere")
 
 
@@ -353,7 +356,7 @@ def test_a_file_that_is_moved_or_removed_is_told(tmp_path, deed):
     with pytest.raises(fx.RunStorageError, match="was moved, removed or replaced"):
         start(path, stepper=after(17, lambda: deed(path)))
     if deed is not Path.unlink:
-        assert len(fx.load_run(tmp_path / "elsewhere")) >= 6
+        assert len(fx.load_run(tmp_path / "elsewhere")) >= 9
         whole_again(tmp_path / "elsewhere")
     if deed is replace:
         assert same(fx.load_run(path), start(None, rng=8))
