@@ -6,9 +6,9 @@ After this page you can describe a chain with rigid bonds, simulate it in either
 whether the difference between them matters for the number that you want.
 
 A chain of beads joined by rigid rods is the oldest model of a polymer.  The rods stand for very
-stiff springs.  A simulation with rods and a simulation with springs sample different
-distributions.  Their weights differ by a determinant.  This library computes the determinant in a
-time proportional to the number of beads.
+stiff springs.  A simulation with rods and a simulation with springs sample different distributions.
+The ratio of the two densities depends on one determinant.  This library computes the determinant in
+a time proportional to the number of beads.
 """
 
 # %%
@@ -25,7 +25,7 @@ chain = fx.Chain.linear(20)
 print(chain)
 
 # %%
-# Draw a configuration, pull the ends apart, and look at the tensions of the bonds. One banded solve
+# Draw a configuration, pull the ends apart, and plot the tensions of the bonds. One banded solve
 # gives these tensions and the accelerations.
 
 x = fx.random_walks(chain, 1, rng=3)[0]
@@ -44,8 +44,8 @@ with fx.plot.style():
 # -----------------
 # A chain with rods samples the **rigid** ensemble. A chain with very stiff springs samples the
 # **stiff** ensemble. A simulation with rods samples the stiff ensemble too, if the Fixman potential
-# ½ kT ln det H^bb is added. With ``ensemble="stiff"`` a stepper adds the exact force of this
-# potential.
+# ½ kT ln det H^bb is added. H^bb is the inverse mass matrix of the constrained coordinates. With
+# ``ensemble="stiff"`` a stepper adds the exact force of this potential.
 
 bends = {}
 for ensemble in ("rigid", "stiff"):
@@ -59,7 +59,7 @@ for ensemble in ("rigid", "stiff"):
 # %%
 # With springs the bends of a freely jointed chain are independent of each other, and the mean
 # squared cosine is 1/3. With rods right angles are more likely, because H^bb couples neighbouring
-# bonds by the cosine of their bend.
+# bonds by the cosine of the bend between them.
 
 with fx.plot.style():
     fig = fx.plot.figure(1.5, aspect=0.5)
@@ -68,8 +68,8 @@ with fx.plot.style():
 # %%
 # Does it matter to you?
 # ----------------------
-# The answer depends on the number that you want.  Without a bending potential this chain is as
-# large as a random walk in both ensembles.  The mean squared radius of gyration is
+# The answer depends on the number that you want.  Without a bending potential the size of this
+# chain is that of a random walk in both ensembles.  The mean squared radius of gyration is
 # (n² − 1)/(6 n) = 3.325:
 
 for ensemble in ("rigid", "stiff"):
@@ -80,7 +80,8 @@ for ensemble in ("rigid", "stiff"):
 
 # %%
 # Here `fixman.sample` drew independent chains, without a simulation.  If you have frames already,
-# correct their averages by weights.  The effective size says how many frames are left:
+# correct their averages by weights.  The effective size is the number of frames with equal weights
+# that would give the same error:
 
 frames = fx.sample(chain, 5_000, ensemble="rigid", rng=4).x
 weights = fx.reweight(chain, frames)
@@ -92,5 +93,5 @@ print(f"effective frames: {weights.effective_size:.0f} of {len(frames)}")
 # %%
 # Where next
 # ----------
-# :doc:`/simulation` has forces, files that survive a kill, and many replicas.  :doc:`/metric`
+# :doc:`/simulation` has forces, many replicas, and files that survive a kill.  :doc:`/metric`
 # explains the determinant, and :doc:`/analytic` has exact numbers for such means.

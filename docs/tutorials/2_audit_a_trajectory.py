@@ -6,18 +6,18 @@ After this page you can tell from the files of a simulation whether its constrai
 your averages, and by how much.  You can also correct the frames that you have.
 
 A simulation with constraints samples the **rigid** ensemble. A real molecule has stiff springs
-instead of constraints, and samples the **stiff** ensemble. The potential ½ kT ln det H^bb separates
-the two. The audit evaluates this potential in every frame. The spread of its values, in kT, says
-how much the constraints matter.
+instead of constraints, and samples the **stiff** ensemble. The two differ by the potential
+½ kT ln det H^bb, where H^bb is the inverse mass matrix of the constrained coordinates. The audit
+evaluates this potential in every frame. The spread of its values, in kT, says how much the
+constraints matter.
 """
 
 # %%
 # A trajectory
 # ------------
-# This page makes a file in the place of your own.  The file has 48 chains of ten equal beads.  All
-# bonds and all angles are constrained, as in torsional dynamics.  Bonds are 1.53 Å long, and angles
-# are tetrahedral, so that bends are 70.5°.  Nothing else acts on the chains, so that exact answers
-# are known.
+# This page makes an example file.  The file has 48 chains of ten equal beads.  All bonds and all
+# angles are constrained, as in torsional dynamics.  Bonds are 1.53 Å long, and angles are
+# tetrahedral, so bends are 70.5°.  Nothing else acts on the chains, so exact averages are known.
 
 import tempfile
 from pathlib import Path
@@ -43,9 +43,9 @@ print(path.name, f"{path.stat().st_size / 1e6:.1f} MB")
 # %%
 # The audit
 # ---------
-# Read the file, say which coordinates were held, and print the report.  Give ``read_chains`` a
-# topology and a trajectory, if these are two files.  ``as_is=True`` says that the run had these
-# constraints.  Without this argument the audit assumes that the molecule was flexible.
+# Read the file, say which coordinates were held constant, and print the report.  Give
+# ``read_chains`` a topology and a trajectory, if these are two files.  ``as_is=True`` says that the
+# run had these constraints.  Without this argument the audit assumes a flexible molecule.
 
 data = read_chains(path)
 report = audit(data, ("length", "angle"), as_is=True, histograms=True)
@@ -56,8 +56,9 @@ print(report)
 #
 #     fixman audit run.gsd --hard length,angle --as-is --plot audit.png
 #
-# The spread is a bound: to first order, no average moves by more than its own standard deviation
-# times the spread in kT.  The lines on ⟨R²⟩ and R_g say by how much two averages have moved.
+# The spread is a bound: to first order, an average moves at most by the standard deviation of the
+# averaged quantity times the spread in kT.  The lines on ⟨R²⟩ and R_g say by how much two averages
+# have moved.
 #
 # The histogram shows the spread.  Chains with a large determinant are too frequent in this run.
 # Weights correct this.
@@ -70,8 +71,8 @@ with fx.plot.style():
 # %%
 # If you forget ``as_is``
 # -----------------------
-# Without ``as_is`` the audit still sees that bonds and angles do not vary.  A note asks whether
-# they were constrained.
+# Without ``as_is`` the audit still sees that bonds and angles do not vary.  A note then asks
+# whether bonds and angles were constrained.
 
 for note in audit(data, ("length", "angle")).remarks:
     print(note)
@@ -118,7 +119,7 @@ with fx.plot.style():
 # %%
 # Molecules or frames
 # -------------------
-# Each of these weights belongs to one molecule.  Such weights are right for averages over single
+# Each weight above belongs to one molecule.  Such weights are right for averages over single
 # molecules that do not interact.  A pair correlation or a pressure needs the weight of the whole
 # frame.  This weight is a product over all molecules, and it leaves far fewer samples:
 
@@ -129,8 +130,8 @@ print(f"frames left: {frames.sum() ** 2 / np.sum(frames**2):.1f} of {len(frames)
 # %%
 # A run that needs no weights
 # ---------------------------
-# You can also make a new run with Fixman's potential.  A stepper adds this potential if you ask for
-# the stiff ensemble.  The average then needs no weights.
+# You can also make a new run with the potential ½ kT ln det H^bb, which is Fixman's.  A stepper
+# adds it if you ask for the stiff ensemble.  Averages of this run need no weights.
 
 stiff = fx.simulate(chain, x0, fx.Langevin(dt=0.15, ensemble="stiff"), 30_000, every=50, rng=2)
 square = (observables.end_to_end(chain, stiff.x[50:]) ** 2).sum(axis=-1)

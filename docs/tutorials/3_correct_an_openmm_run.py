@@ -2,21 +2,22 @@
 Correct a run of OpenMM
 =======================
 
-After this page you can add one force to an OpenMM System with constraints.  With this force the
-System samples the ensemble of stiff springs.  You can also test that it does.
+After this page you can add one force to an OpenMM System with constraints, so that the System
+samples the ensemble of stiff springs.  You can also test the ensemble.
 
 OpenMM holds bonds by constraints. A run with constraints samples the **rigid** ensemble. A run with
-very stiff springs samples the **stiff** ensemble. Fixman's potential ½ kT ln det H^bb separates the
-two. This page runs a small System without this potential and with it, and compares both runs with
-exact distributions.
+very stiff springs samples the **stiff** ensemble. The two differ by Fixman's potential
+½ kT ln det H^bb, where H^bb is the inverse mass matrix of the constrained coordinates. This page
+runs a small System without and with this potential, and compares both runs with exact
+distributions.
 """
 
 # %%
 # A System with constraints
 # -------------------------
-# The molecule is a chain of heavy and light beads in turn, of 80 and 14 Da.  With these masses the
-# two ensembles are clearly different.  The four bonds of 0.194 nm are constrained, and no other
-# forces act.  There are forty copies.  Your own System may come from
+# The molecule is a chain of heavy beads of 80 Da and light beads of 14 Da, which alternate.  With
+# these masses the two ensembles are clearly different.  The four bonds of 0.194 nm are constrained,
+# and no other forces act.  There are forty copies.  Your own System may come from
 # ``ForceField.createSystem``, with ``constraints=app.AllBonds``.
 
 import numpy as np
@@ -44,8 +45,8 @@ def molecules():
 # %%
 # The force
 # ---------
-# ``metric_force`` finds the molecules that the constraints make, and returns a force for all of
-# them.  Add it last, after constraints and other forces.
+# ``metric_force`` finds the molecules from the constraints, and returns one force for all
+# molecules. Add this force last, after constraints and other forces.
 
 plain, corrected = molecules(), molecules()
 force = metric_force(corrected)
@@ -55,7 +56,7 @@ print(f"{force.getName()} on {len(force.getParticles())} of {plain.getNumParticl
 # %%
 # One more line is needed, after the Context is made.  The potential is proportional to the
 # temperature, and ``set_temperature`` gives the force the temperature of the thermostat.  The time
-# step is long because nothing vibrates here.  With a force field take your usual step.
+# step of 20 fs is long, because nothing vibrates here.  With a force field take your usual step.
 
 chain = fx.Chain.linear(5, masses=masses)
 start = fx.random_walks(chain, copies, lengths=length, rng=1)
@@ -86,7 +87,7 @@ print(f"OpenMM {energy.value_in_unit(unit.kilojoule_per_mole):.6f} kJ/mol, array
 # %%
 # Before and after
 # ----------------
-# Run both Systems, and keep a frame every half a picosecond.
+# Run both Systems, and keep a frame every 0.5 ps.
 
 
 def frames(context, count=400):
@@ -111,7 +112,8 @@ for name, square in squares.items():
 
 # %%
 # With springs every cosine has a flat distribution. Constraints make right angles at a light bead
-# too frequent. They hardly change the bend at the heavy bead. Black lines are the exact densities.
+# too frequent. They hardly change the bend at the heavy bead in the middle. Black lines are the
+# exact densities.
 
 bins, theta = np.linspace(-1, 1, 17), np.linspace(0.02, np.pi - 0.02, 200)
 density = analytic.bend_density(theta, 4, masses=masses) / np.sin(theta)[:, None]
@@ -131,7 +133,8 @@ with fx.plot.style():
 # %%
 # Frames that you have already
 # ----------------------------
-# You can still use the run without the force.  Weights correct its averages to the stiff ensemble.
+# You can still use the run without the force.  Weights turn its averages into averages over the
+# stiff ensemble.
 
 square = squares["rigid"]
 weights = fx.reweight(chain, runs["rigid"], observable=square)
@@ -155,6 +158,6 @@ set_temperature(context, 320)
 # %%
 # Where next
 # ----------
-# :doc:`2_audit_a_trajectory` tells from a run without the force whether you need the force.
-# :doc:`/openmm` has angles, periodic boxes, tempering, files, and the cost.  :doc:`/analytic` has
-# more numbers to test a run against.
+# :doc:`2_audit_a_trajectory` shows how to find out from a run without the force whether you need
+# it. :doc:`/openmm` has angles, periodic boxes, tempering, files, and the cost.  :doc:`/analytic`
+# has more numbers to test a run against.

@@ -2,19 +2,19 @@
 A peptide that only turns
 =========================
 
-After this page you can simulate a peptide whose bonds and angles are rigid, at a time step of 16
-fs, draw its Ramachandran map, and say how much of that map your run has seen.
+After this page you can simulate a peptide with rigid bonds and angles at a time step of 16 fs, draw
+its Ramachandran map, and say how much of that map your run has seen.
 
-A molecule moves mostly by turning about its bonds.  Bonds and angles vibrate fast, and force a time
-step of 1 or 2 fs on a simulation.  Torsional dynamics holds them.
+A molecule moves mostly by rotation about its bonds.  Bonds and angles vibrate fast, so an ordinary
+simulation needs a time step of 1 or 2 fs.  Torsional dynamics keeps bonds and angles constant.
 """
 
 # %%
 # The molecule
 # ------------
-# The example is alanine dipeptide in implicit solvent.  A `Molecule` is made of the text of a PDB
-# file, hydrogens included, and of the names of OpenMM's force fields.  It is the potential of the
-# run.  Lengths are in nm, times in ps, and energies in kJ/mol.
+# The example is alanine dipeptide in implicit solvent.  A `Molecule` is made from the text of a PDB
+# file with hydrogens, and from the names of OpenMM's force fields.  The `Molecule` is the potential
+# of the run.  Lengths are in nm, times are in ps, and energies are in kJ/mol.
 
 import warnings
 
@@ -56,11 +56,12 @@ for chain in (peptide.chain(), peptide.chain(hold=["methyl", "peptide"])):
     print("bonds that turn:", chain.soft.size - 6)  # six are the place and direction of the whole
 
 # %%
-# Bonds and angles are always hard.  By default seven bonds turn, all that are not terminal.  The
-# second chain holds methyl groups and peptide bonds as well, so that φ and ψ alone are left.  This
-# page takes it, because two torsions can be checked by quadrature.
+# Bonds and angles are always hard, which means constrained.  By default every bond turns that is
+# not terminal: here these are seven bonds.  The second chain holds methyl groups and peptide bonds
+# as well, so only the torsions φ and ψ are left.  This page takes the second chain, because results
+# for two torsions can be checked by quadrature.
 #
-# Hard coordinates keep the values that they have at the start, so minimize first.
+# Hard coordinates keep their values from the start, so minimize the energy first.
 
 x0 = peptide.minimized(peptide.x0)
 ((name, atoms),) = peptide.backbone
@@ -71,10 +72,11 @@ print(f"{name} in the minimum: φ = {phi:.0f}°, ψ = {psi:.0f}°")
 # %%
 # The time step
 # -------------
-# Newton's equations conserve the energy, so its variation tells whether a step is too long.  If a
-# run starts in the minimum, half of its kinetic energy becomes potential energy.  So these runs
-# begin at 600 K.  `fixman.simulate` warns of steps that are long for free atoms.  Hydrogens on
-# rigid angles are not free, so the warning is switched off.
+# Newton's equations conserve the energy, so the variation of the energy tells whether a time step
+# is too long.  If a run starts in the minimum, half of its kinetic energy becomes potential energy.
+# So these runs begin at 600 K, and are near 300 K later.  `fixman.simulate` warns of time steps
+# that are long for free atoms.  Hydrogens on rigid angles are not free, so the warning is switched
+# off.
 
 warnings.filterwarnings("ignore", "dt=.* is long")
 T = kT(300)
@@ -87,10 +89,10 @@ for dt in (0.004, 0.008, 0.016, 0.032):
 # %%
 # The run
 # -------
-# Take 16 fs for these two torsions.  :doc:`/torsional` has tables for all seven and for proteins,
-# which want 8 fs.  Eight replicas move in a heat bath.  In the **stiff**
-# ensemble the run samples as if stiff springs stood in the place of the constraints.  φ and ψ are
-# recorded.  The first 10 ps are left out.
+# Take 16 fs for these two torsions.  :doc:`/torsional` has tables for all seven torsions and for
+# proteins, which need 8 fs.  Eight replicas move in a heat bath.  In the **stiff** ensemble the run
+# samples as if stiff springs stood in the place of the constraints.  The run records φ and ψ.  The
+# first 10 ps are left out.
 
 stepper = fx.Langevin(0.016, kT=T, friction=2.0, ensemble="stiff", potential=peptide)
 run = fx.simulate(
@@ -104,10 +106,10 @@ print(f"{phi.shape[1]} replicas of {len(run) * interval:.0f} ps, {phi.size} fram
 # %%
 # The map
 # -------
-# With φ and ψ alone the density of the stiff ensemble is exp(−U/kT) and nothing else.  A grid of
-# energies gives it without any dynamics.  `Chain.internal` takes positions to internal coordinates,
-# and `Chain.cartesian` takes them back.  The last two soft coordinates turn φ and ψ; the others
-# place the molecule as a whole.
+# If only φ and ψ are soft, the density of the stiff ensemble is proportional to exp(−U/kT).  A grid
+# of energies gives this density without any dynamics.  `Chain.internal` turns positions into
+# internal coordinates, and `Chain.cartesian` turns these into positions again.  The last two soft
+# coordinates change φ and ψ.  The other six place the molecule as a whole.
 
 turns = chain.soft[-2:]
 edges = np.linspace(-180.0, 180.0, 61)
@@ -136,13 +138,14 @@ for place in (50, 0, -80):
     print(f"lowest energy at φ = {place}°: {energy[column].min():.1f} kT")
 
 # %%
-# The run has found the extended basin and, below it on the map, the helical one.  It has never
-# visited the basin at φ > 0.  Its map does not show that something is missing.
+# The run has found two basins: the extended one and, below it on the map, the helical one.  The run
+# has never visited the basin at φ > 0.  The map of the run does not show that this basin is
+# missing.
 #
 # How much has been sampled
 # -------------------------
-# Ask for one number, the share of helical frames, and for its error.  `mean_with_error` takes
-# account of correlations.
+# Compute one number, the share of helical frames, and its error.  `mean_with_error` takes
+# correlations between frames into account.
 
 share = np.exp(-energy) / np.exp(-energy).sum()
 helical = np.abs(np.degrees(grid[:, 1]) + 45) < 90
@@ -164,23 +167,24 @@ with fx.plot.style():
 
 # %%
 # If a series is shorter than some fifty correlation times, as here, the estimated error is too
-# small.  A share to be published needs runs ten times as long.  The basin at φ > 0 stays out of
-# reach even then, behind a barrier of 20 kT.
+# small.  For a result that you publish, take runs ten times as long.  Even such runs do not reach
+# the basin at φ > 0, because the barrier before it is 20 kT high.
 #
 # Rigid or stiff?
 # ---------------
-# The grid answers this question without a run.  The rigid ensemble multiplies the density by
-# √det H^bb.
+# The grid also gives the rigid ensemble, without a run.  The density of the rigid ensemble has
+# the further factor √det H^bb, where H^bb is the inverse mass matrix of the hard coordinates.
 
 rigid = share * np.exp(0.5 * fx.logdet(chain, x))
 print(f"helical, rigid ensemble: {rigid[helical].sum() / rigid.sum():.3f}")
 
 # %%
-# No run of this length could tell the two apart.  Rigid angles matter more than the ensemble.  With
-# flexible angles the barrier at φ = 0 is 10 kT lower.  No metric correction can make up for that.
+# A run of this length cannot tell the two ensembles apart.  Rigid angles matter more than the
+# ensemble.  With flexible angles the barrier at φ = 0 is 10 kT lower.  A correction by a
+# determinant cannot repair this difference.
 #
 # Where next
 # ----------
-# :doc:`/torsional` runs a protein from the command line.  :doc:`/torsional_limits` says what
-# torsional dynamics is good for and what it is not.  :doc:`/molecules` starts from an OpenMM System
-# of yours.  :doc:`/audit` tells whether the ensemble matters to frames that you have.
+# :doc:`/torsional` runs a protein from the command line.  :doc:`/torsional_limits` lists good and
+# bad uses of torsional dynamics.  :doc:`/molecules` starts from an OpenMM System of yours.
+# :doc:`/audit` shows whether the ensemble matters for frames that you have.
