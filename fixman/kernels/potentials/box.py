@@ -188,9 +188,13 @@ def find_neighbours(x, grid, table, beads, first, last):
     Beads of a cell have the same candidates, kept as separations from the first bead in single
     precision.  So rows have pairs that are a little further apart than the reach.
     """
-    wide = max(beads.reach, grid.edges.max(), 1.0 / grid.scale[: x.shape[1]].min())
+    wide, fullest = beads.reach, 0  # by loops: reductions of arrays take seconds to compile
+    for a in range(x.shape[1]):
+        wide = max(wide, grid.edges[a], 1.0 / grid.scale[a])
+    for c in range(table.starts.size - 1):
+        fullest = max(fullest, table.starts[c + 1] - table.starts[c])
     limit = np.float32((beads.reach + 1e-6 * wide) ** 2)
-    size = min(len(x), 27 * (table.starts[1:] - table.starts[:-1]).max())
+    size = min(len(x), 27 * fullest)
     near0, near1 = np.empty(size, np.float32), np.empty(size, np.float32)
     near2, squares = np.empty(size, np.float32), np.empty(size, np.float32)
     codes, row, hits = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64)

@@ -79,6 +79,7 @@ class Moving(Prepared):
         self.schedule = tuple(
             m for m in moves if forced or m[0] not in (stepping.KICK, stepping.FORCE)
         )
+        self.given = given  # forces are found outside
         self.several = given and sum(m[0] == stepping.FORCE for m in moves) > 1  # calls in a step
         self.motion = self._motion(self.schedule)
 
@@ -124,6 +125,8 @@ class Moving(Prepared):
         # Forces are found first, unless the schedule begins with them.
         late = steps and stepping.FORCE in motion.letters and self.schedule[0][0] != stepping.FORCE
         group = Group(self, state)
+        if self.given:  # as where there are forces, so that nothing is compiled for none
+            motion = motion._replace(given=np.zeros(group.x.size))
         places = -1 if late else 0, max(steps, 1) * motion.order.size
         with pool_of(workers) as pool:
             failures = group.move(motion, places, pool)

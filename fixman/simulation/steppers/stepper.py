@@ -237,8 +237,13 @@ class Prepared:
         """Make the arguments once for a state, while chain and stepper are the same."""
         found = _prepared.get(state)
         if not isinstance(found, cls) or found.key[0] is not chain or found.key[1] != stepper:
-            found = _prepared[state] = cls(chain, state, stepper)  # type: ignore[call-arg]
+            found = cls(chain, state, stepper)  # type: ignore[call-arg]
+            found.serve(state)
         return found
+
+    def serve(self, state: State) -> None:
+        """Be the arguments `of` a state."""
+        _prepared[state] = self
 
 
 _prepared: WeakKeyDictionary[State, Prepared] = WeakKeyDictionary()

@@ -72,6 +72,7 @@ def start(
     given = [None] * len(parts) if velocities is None else system.split(velocities)
     for move, part, v in zip(together.movings, parts, given, strict=True):
         begun = None if v is None else v.reshape(part.x.shape)
+        move.serve(part)
         move.key[1]._start(move.key[0], part, begun)
     put_together(system, state, parts)
     free = all(chain.base == "free" for chain, _ in system.kinds)
