@@ -34,13 +34,13 @@ def steady(chain, flow, dt, replicas, steps):
 
 # %%
 # The scheme "midpoint" follows flows best.  A chain needs some time to reach the steady state, so
-# that the first fifth of the frames is left out.
+# the first fifth of the frames is left out.
 #
 # Shear
 # -----
-# Two beads on a rod are a test, because `analytic.dumbbell_viscosity` solves their diffusion
-# equation. For ten beads there is a closed form at rest only. At rest the mean square of the
-# end-to-end distance, ⟨R²⟩, is 9, one for each rod.
+# Two beads on a rod (a dumbbell) are a test, because `analytic.dumbbell_viscosity` solves their
+# diffusion equation. For ten beads there is a closed form at rest only. At rest the mean square of
+# the end-to-end distance, ⟨R²⟩, is 9, one for each rod.
 
 Wis, found = np.array([0.1, 0.3, 1.0, 3.0, 10.0]), {2: [], 10: []}
 for n, replicas, steps in ((2, 256, 8_000), (10, 64, 20_000)):
@@ -118,10 +118,10 @@ for rate in rates:
     print(f"rate {rate:4}: {eta:5.2f} ± {error:.2f}, stretching {mean:.4f} ± {sigma:.4f}")
 
 # %%
-# The viscosity rises ninefold while the chain unrolls. `rheology.tensions` gives the tension of
-# each rod, averaged over the noise. The dashed lines are the tensions ε̇ζa k (n − k)/2 of rod k in
-# a straight chain without thermal motion. In weak flows the tension is 2 kT/a in each rod, because
-# free beads would drift apart.
+# As the rate grows, the chain unrolls, and the viscosity rises ninefold. `rheology.tensions` gives
+# the tension of each rod, averaged over the noise. The dashed lines are the tensions ε̇ζa k (n −
+# k)/2 of rod k in a straight chain without thermal motion. In weak flows the tension is 2 kT/a in
+# each rod, because free beads would drift apart.
 
 limits = ((3 * at_rest, "coil, 3 η(0)"), (10 * (10**2 - 1) / 12, "straight chain"))
 with fx.plot.style():
@@ -160,5 +160,5 @@ for dt in (0.004, 0.001):
 # Where next
 # ----------
 # :doc:`/brownian` has the schemes, the ensembles, and flows that change in time.  :doc:`/rheology`
-# has Kramers' stress, normal stresses, and the viscosity without a flow.  :doc:`/analytic` has the
-# exact numbers of this page, to test your own code against.
+# has Kramers' stress, normal stresses, and the viscosity from runs without a flow.
+# :doc:`/analytic` has the exact numbers of this page, to test your own code against.

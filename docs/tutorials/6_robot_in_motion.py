@@ -5,9 +5,8 @@ A robot, from its file to a controlled motion
 After this page you can read a robot from a URDF file, check that it is the robot that you mean,
 compute the torques that hold it, and follow it in time under a controller of your own.
 
-The robot has a column that turns, an upper arm and a forearm.  It is to carry an object along a
-path in one second.  Its controller knows the arm but not the object.  How far is the hand from its
-path?
+The robot has a column that turns, an upper arm and a forearm.  It carries an object along a path
+in one second.  Its controller knows the arm but not the object.  How far is the hand from its path?
 """
 
 # %%
@@ -47,8 +46,8 @@ text = """<robot name="carrier"> <link name="table"/>
 # Which joint is which
 # --------------------
 # `urdf.read` returns the chain with the names of its joints and links.  The hand is fixed to the
-# forearm, so both are one body.  The table has the axes of the joints where all coordinates are
-# zero, in the frame of the base.
+# forearm, so both are one body.  The table has the axes of the joints in the posture in which all
+# coordinates are zero, in the frame of the base.
 
 file = Path(tempfile.mkdtemp()) / "carrier.urdf"
 file.write_text(text)

@@ -40,15 +40,14 @@ print(rod)
 print(f"{rod.masses.sum():.6f} kg move, of {2.0 * density * area:.6f} kg of wire")
 
 # %%
-# The base holds the first half piece.  That is the mass that is missing.
+# The base holds the first half piece.  The mass of this half piece is missing from the sum.
 #
 # The shape at rest
 # -----------------
 # Let the rod go, with dampers, until nothing moves.  Dampers in proportion to the springs bring all
 # modes to rest in about the time of the slowest one, √(ρ A L⁴ / E I).  The scheme ``"euler"`` is
-# implicit in springs and dampers, so a few hundred long steps are enough.  The shape at rest
-# depends neither on the step nor on the dampers.  Inverse dynamics gives the torque that is left
-# over.
+# implicit in springs and dampers, so a few hundred long steps are enough.  The shape at rest does
+# not depend on the step or on the dampers.  Inverse dynamics gives the torque that is left over.
 
 
 def settle(n, length, steps=400):
@@ -83,8 +82,8 @@ for n in counts:
     print(f"{n:3d} bodies: {-1e6 * points[-1, 2]:.4f} µm, {lacks}, left over {left:.0e} N m")
 
 # %%
-# The two columns differ by 3e-8.  That is the size of (1.9e-4)², the square of the deflection over
-# the length, which beam theory neglects.
+# The two columns differ by 3e-8.  Beam theory neglects the square of the deflection over the
+# length. This square is (1.9e-4)², and so is of the same size.
 #
 # Large deflection: the shape
 # ---------------------------
@@ -162,5 +161,5 @@ for n in (8, 32, 128):
 # %%
 # Where next
 # ----------
-# :doc:`/rods` has a ring that a moment bends, lets rods swing, and clamps the other end too.
+# :doc:`/rods` bends a rod into a ring by a moment, lets rods swing, and clamps rods at both ends.
 # :doc:`/rigid_motion` says which time steps each scheme can take.

@@ -40,9 +40,9 @@ with plot.style():
 # %%
 # arm
 # ---
-# Rigid bodies at one posture: sticks from joint to joint and to the last mass centre.  The short
-# strokes are the axes of the joints.  The right picture shows the plane in which the arm is
-# largest.
+# Rigid bodies in one posture: sticks from joint to joint, and from the last joint to the last mass
+# centre.  The short strokes are the axes of the joints.  The right picture shows the plane in which
+# the arm is largest.
 
 snake = rigid.SerialChain.snake(12)
 posture = np.tile([0.4, -0.2], 6)
@@ -94,10 +94,9 @@ with plot.style():
 # %%
 # angle_histogram
 # ---------------
-# Densities that you have already.  Give them per radian, in a list of mappings from names to
-# densities.  Each mapping is one group of data, such as one kind of molecule, and
-# has at most two densities.  The first is drawn solid, and the second dashed.  The picture is per
-# degree.
+# Densities that you computed before.  Give them per radian, in a list of mappings from names to
+# densities.  Each mapping is one group of data, such as one kind of molecule, and has at most two
+# densities.  The first is drawn solid, and the second dashed.  The picture is per degree.
 
 edges = np.linspace(0, np.pi, 37)
 densities = {
@@ -128,9 +127,9 @@ with plot.style():
 # %%
 # audit_histogram
 # ---------------
-# Histograms of ½ ln det H^bb about its mean.  Their width says how far the two ensembles are apart.
-# Solid lines are samples of the rigid ensemble.  Dashed lines are these samples with the weights of
-# the stiff ensemble.
+# Histograms of ½ ln det H^bb about its mean.  Their width is a measure of how far the two ensembles
+# are apart. Solid lines are samples of the rigid ensemble.  Dashed lines are these samples with the
+# weights of the stiff ensemble.
 
 halves = {}
 for n in (10, 80):
