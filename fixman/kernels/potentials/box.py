@@ -21,6 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fixman.kernels import jit, plain
+from fixman.kernels.compiler.steps import exact_step
+from fixman.kernels.potentials.nonbonded import lennard_jones, straightened
 
 BLOCK = 32  # beads whose pairs are evaluated together
 
@@ -297,6 +299,13 @@ def _meet(grid, table, beads, places, pairs, ends):
     return count
 
 
+@exact_step
+def energy_of(square, sigma, beads):
+    """U / ε of a pair from its squared distance."""
+    pair = beads.cut_squared, beads.shift, beads.slope
+    return straightened(*lennard_jones(square, sigma, pair), square, sigma, pair)[0]
+
+
 @plain
 def _pull(beads, pairs, count, pulls):
     """Set −U′(r)/r of pairs."""
@@ -350,13 +359,7 @@ def pair_forces(grid, table, beads, first, last, forces, energies):
                 energy, virial = 0.0, 0.0
                 for k in range(start, until):
                     if not squares[k] >= beads.cut_squared * sigmas[k] * sigmas[k]:
-                        ratio = sigmas[k] * sigmas[k] / squares[k]
-                        sixth = ratio * ratio * ratio
-                        u = 4.0 * sixth * (sixth - 1.0) - beads.shift
-                        u -= beads.slope * (
-                            np.sqrt(squares[k]) / sigmas[k] - np.sqrt(beads.cut_squared)
-                        )
-                        energy += epsilons[k] * u
+                        energy += epsilons[k] * energy_of(squares[k], sigmas[k], beads)
                         virial += pulls[k] * squares[k]
                 energies[i, 0] = 0.5 * energy
                 energies[i, 1] = 0.5 * virial
