@@ -18,7 +18,7 @@ def test_a_soft_ring_is_no_linear_chain():
     assert fx.Chain.from_json(SOFT.to_json()) == SOFT == pickle.loads(pickle.dumps(SOFT))
     assert "closing" not in RING.to_json()
     assert fx.System(SOFT, 2).bonds().tolist() == fx.System(RING, 2).bonds().tolist()
-    lasso = fx.Chain.from_bonds(5, [(0, 1), (1, 2), (2, 0), (2, 3), (3, 4)], hard=("angle",))
+    lasso = fx.Chain.from_bonds(5, [(0, 1), (1, 2), (2, 0), (2, 3), (3, 4)], hard=())
     assert len(lasso.closing) == 1
     with pytest.raises(ValueError, match="linear chain is needed"):
         fx.observables.end_to_end(SOFT, np.zeros((7, 3)))

@@ -12,28 +12,22 @@ that depend on nothing before.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from collections import namedtuple
 
 import numpy as np
 
 from fixman.kernels.compiler.lanes import exact_call, exact_kernel, memory
-from fixman.kernels.potentials.box import Grid, energy_of
+from fixman.kernels.potentials.box import energy_of
 from fixman.kernels.sampling.crankshafts import block_of, log_weight, tried
 from fixman.kernels.sampling.pivots import uniform
 
 
-class Cells(NamedTuple):
+class Cells(namedtuple("Cells", "grid heads after before own")):
     """Beads by cell of a grid.
 
     heads (cells,), after, before, own (N,) : the first bead of each cell; the next one, the one
         before, and the cell of each bead; −1 for none
     """
-
-    grid: Grid
-    heads: np.ndarray[Any, np.dtype[np.int64]]
-    after: np.ndarray[Any, np.dtype[np.int64]]
-    before: np.ndarray[Any, np.dtype[np.int64]]
-    own: np.ndarray[Any, np.dtype[np.int64]]
 
 
 @exact_call
