@@ -199,12 +199,10 @@ def refuse_overlap(
     """
     points, (first, others) = x if box is None else wrapped(x, box), excluded
     most = min(len(x), NEAR)
-    distances, near = cKDTree(points, boxsize=box).query(points, np.arange(1, most + 1))
-    found = [
-        (float(distances[i, k]), *sorted((i, int(near[i, k]))))
-        for i, k in np.argwhere(distances < 1e-3 * radius).tolist()
-        if i != near[i, k]
-    ]
+    tree = cKDTree(points, boxsize=box)
+    distances, near = map(np.asarray, tree.query(points, np.arange(1, most + 1)))
+    close = np.argwhere(distances < 1e-3 * radius).tolist()
+    found = [(float(distances[i, k]), i, int(near[i, k])) for i, k in close if i < near[i, k]]
     for distance, i, j in sorted(found):
         if j not in others[first[i] : first[i + 1]]:
             apart = f"are {distance:.3g} apart: their repulsion overflows"

@@ -45,10 +45,11 @@ class Table(namedtuple("Table", "starts beads x rows sizes")):
     """
 
 
-PAIR = "cut_squared shift slope core limit reach"
-
-
-class Beads(namedtuple("Beads", f"radii depths {PAIR} excluded_first excluded")):
+class Beads(
+    namedtuple(
+        "Beads", "radii depths cut_squared shift slope core limit reach excluded_first excluded"
+    )
+):
     """The interaction of all beads, as `nonbonded.Pairs` has that of one chain.
 
     radii, depths (N,), or (1,) where all are alike : σ/2 and √ε

@@ -54,10 +54,13 @@ class Flow(namedtuple("Flow", "gradients drags shares")):
     """
 
 
-MOTION = "n order letters factors kept numbers weights kT tolerance rival flow given"
-
-
-class Motion(namedtuple("Motion", MOTION, defaults=(None,))):
+class Motion(
+    namedtuple(
+        "Motion",
+        "n order letters factors kept numbers weights kT tolerance rival flow given",
+        defaults=(None,),
+    )
+):
     """The moves of a step.
 
     ``order`` says which move is made when.  Each has a letter, a number (h of a drift, c of a
