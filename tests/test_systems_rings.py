@@ -34,6 +34,7 @@ def test_potentials_know_the_bond_that_closes_a_soft_ring():
         assert np.array_equal(*both)
 
 
+@pytest.mark.thorough
 def test_a_soft_ring_stays_closed():
     potential = FENE() + WCA(exclude=0)
     x0 = fx.push_off(RING, fx.random_walks(RING, lengths=0.97, rng=2)[0], WCA(), rng=2)
