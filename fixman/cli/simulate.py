@@ -3,12 +3,10 @@ r"""Run a constrained chain; a resumed run has the same bits.
 usage: fixman simulate (--beads N | --chain CHAIN) --steps N --out FILE [flags]
 
 $chain
-  --chains COUNT, --density RHO | --box L  many chains in a periodic box, by its beads per volume or
-                         by its edge; with --wca or --lj overlaps are pushed off at the start
+  --chains COUNT, --density RHO | --box L  many chains in a periodic box, by its density or its edge
 dynamics, in reduced units:
   --method {langevin,newton,brownian,mc,hmc}  mc is Monte Carlo (default: langevin)
-  --ensemble {rigid,stiff,mobility}  rigid: constraints; stiff: springs; mobility: friction;
-                         default rigid, for brownian mobility
+  --ensemble {rigid,stiff,mobility}  constraints (default); springs; friction (brownian's default)
   --dt DT, --kT E, --friction F  time step, default 0.02, brownian 0.002, hmc 0.1; temperature,
                          default 1; friction (langevin: rate; brownian: of a bead), default 1
   --scheme {geodesic,midpoint,liu}  brownian: default geodesic, in a flow midpoint
@@ -17,7 +15,7 @@ dynamics, in reduced units:
   --bending K, --torsion-potential K1,K2  K (1 − cos θ) of angles; Σ K_m (1 + cos m φ) of torsions
   --gravity G, --tension F  acceleration along −z (−y in 2-D); pull along x on the two ends
   --wca [EPSILON=1] | --lj [EPSILON=1], --sigma SIGMA  repulsion; Lennard-Jones; size of beads,
-                         default 1. Pairs without a bond interact; the start is stretched
+                         default 1. Pairs without a bond interact; one chain starts stretched
 run; Ctrl-C ends the run after the current block, and `fixman resume` resumes it:
   --steps N, --out FILE  number of steps, such as 1e6; new file for the run
 $run
