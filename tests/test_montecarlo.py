@@ -531,7 +531,8 @@ def test_what_a_potential_raises_comes_out_and_the_state_stays():
     ("chain", "why"),
     [
         (fx.Chain.linear(4, hard=("angle",)), "soft bond"),
-        (fx.Chain.linear(1), "soft bond"),
+        (fx.Chain.linear(1), "one bead has nothing to turn"),
+        (fx.Chain.ring(4, hard=()), "soft bond"),
         (fx.Chain.linear(4, hard=("length", "angle", "torsion")), "torsions"),
         (fx.Chain.linear(3, dim=2, base="fixed", hard=ANGLES), "nothing of this chain can turn"),
         (fx.Chain.ring(5, dim=2), "in the plane"),
@@ -594,9 +595,6 @@ def test_a_start_in_a_wall_is_named():
 
 def test_beads_without_a_bond_are_refused_without_a_warning():
     bead, x = fx.Chain.linear(1), np.array([[0.0, 0.0, 0.0], [1.5, 0.0, 0.0]])
-    for model, place, potential in (
-        (bead, x[:1], None),
-        (fx.System(bead, 2, box=6.0), x, WCA()),
-    ):
-        with pytest.raises(ValueError, match=r"soft bond.*fixman\.HybridMonteCarlo"):
-            fx.MonteCarlo(potential=potential).start(model, place, rng=1)
+    for model, place in ((bead, x[:1]), (fx.System(bead, 2, box=6.0), x)):
+        with pytest.raises(ValueError, match=r"one bead.*fixman\.HybridMonteCarlo"):
+            fx.MonteCarlo().start(model, place, rng=1)

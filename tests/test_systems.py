@@ -274,6 +274,11 @@ def test_refusals(small):
     crowded = fx.System(fx.Chain.linear(4, dim=2), 30, box=5.0)
     with pytest.raises(fx.ConstraintSolveError, match=r"a density of 4\.8"):
         start(crowded)
+    narrow = fx.System(chain, 20, box=2.0)
+    with pytest.raises(fx.ConstraintSolveError, match=r"density of 12\.5,.*packed beads 1\.41"):
+        fx.push_off(narrow, fx.random_walks(narrow, rng=1)[0])
+    with pytest.raises(ValueError, match=r"edge is 2, at 12\.5 beads per volume"):
+        bind(narrow, WCA())
     y = copy.deepcopy(x)
     y[20:25] = y[:5]
     with pytest.raises(fx.SingularCoordinateError, match="bead 0 of chain 0 and bead 0 of chain 4"):

@@ -301,3 +301,20 @@ def test_refusals(small):
     soft = fx.System(fx.Chain.linear(4, hard=("length", "torsion")), 2, box=9.0)
     with pytest.raises(ValueError, match="HybridMonteCarlo"):
         fx.simulate(soft, fx.random_walks(soft, rng=1, angles=1.0)[0], fx.MonteCarlo(), 1)
+
+
+@pytest.mark.thorough
+def test_beads_without_a_bond_are_shifted():
+    """The mean energy of two beads in a box, against a quadrature over their separation."""
+    edge = 2.3
+    r = np.linspace(1e-3, 2.0 ** (1 / 6), 20001)
+    u = 4.0 * (r**-12 - r**-6) + 1.0
+    shell = 4.0 * np.pi * r * r
+    weight = shell * np.exp(-u)
+    energy = np.trapezoid(u * weight, r) / (edge**3 - np.trapezoid(shell - weight, r))
+    system = fx.System(fx.Chain.linear(1), 2, box=edge)
+    stepper, x0 = fx.MonteCarlo(potential=WCA(), burn_in=20), np.array([[0.0, 0, 0], [1.1, 1, 0]])
+    run = fx.simulate(system, x0, stepper, 4000, every=4, replicas=16, rng=1)
+    assert 0.2 < run.acceptance.min() < run.acceptance.max() < 1.0
+    found = fx.observables.mean_with_error(bind(system, WCA()).energy(run.x))
+    assert abs(found.value - energy) < 4.0 * found.error < 0.2 * energy

@@ -113,6 +113,9 @@ def test_refusals():
     for edges in ([0.0, 2.6], [-1.0, 2.0]):
         with pytest.raises(ValueError, match=r"half of the shortest edge of the box, 2\.5"):
             ob.radial_distribution(system, x, edges)
+    one = ob.radial_distribution(system, x[:1], 4)
+    assert np.array_equal(one.density, ob.radial_distribution(system, x[[0, 0]], 4).density)
+    assert np.isinf(one.error).all()
     for frames in (x[0], x[:0]):
         with pytest.raises(ValueError, match=r"x must have shape \(frames, \.\.\., 3, 3\)"):
             ob.radial_distribution(system, frames)

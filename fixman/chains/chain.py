@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import compress
 from typing import Any, Literal, overload
@@ -54,6 +54,8 @@ class Chain:
     redundant : tuple of Coordinate
         Hard rows that were left out because they depend on the others.  Most are extra rows; a row
         of the chart that was left out does not move, but is not in ``hard_mask``.
+    closing : tuple of (i, j)
+        Soft bonds that close rings, which are no coordinates.
     """
 
     n: int
@@ -64,6 +66,7 @@ class Chain:
     extra: tuple[Coordinate, ...]
     hard_mask: NDArray[np.bool_]
     redundant: tuple[Coordinate, ...] = ()
+    closing: tuple[tuple[int, int], ...] = ()
 
     def __post_init__(self) -> None:
         for array in (self.masses, self.references, self.hard_mask):
@@ -237,16 +240,16 @@ class Chain:
     @cached_property
     def layout(self) -> Layout:
         """Tables for internal use, which may change from release to release."""
-        return Layout(
-            self.masses, self.references, self.extra, self.hard_mask, self.base == "fixed"
-        )
+        fixed = self.base == "fixed"
+        return Layout(self.masses, self.references, self.extra, self.hard_mask, fixed, self.closing)
 
     @cached_property
     def _content(self) -> tuple[Any, ...]:
         digest = hashlib.blake2b(digest_size=16)
         for array in (self.masses, self.references, self.hard_mask):
             digest.update(array.tobytes())
-        return self.n, self.dim, self.base, self.extra, self.redundant, digest.digest()
+        rows = self.extra, self.redundant, self.closing
+        return self.n, self.dim, self.base, *rows, digest.digest()
 
     def __eq__(self, other: object) -> bool:
         return self._content == other._content if isinstance(other, Chain) else NotImplemented
@@ -256,7 +259,7 @@ class Chain:
 
     def __reduce__(self) -> tuple[Any, ...]:
         fields = (self.masses.copy(), self.references.copy(), self.extra, self.hard_mask.copy())
-        return Chain, (self.n, self.dim, self.base, *fields, self.redundant)
+        return Chain, (self.n, self.dim, self.base, *fields, self.redundant, self.closing)
 
     def __repr__(self) -> str:
         """``<Chain: 100 beads, 3-D, free, masses 1, hard: 99 lengths>``."""
@@ -282,6 +285,7 @@ class Chain:
                 "redundant": [[c.kind, list(c.beads)] for c in self.redundant],
                 "hard": self.hard.tolist(),
             }
+            | ({"closing": [list(pair) for pair in self.closing]} if self.closing else {})
         )
 
     @classmethod
@@ -314,12 +318,16 @@ class Chain:
             table = coordinates.chart(references, extra, fixed)
             mask = hard_sets.hard_mask(mask, table, n * dim)
             straight_bends.refuse_over(mask, table, straight_bends.over(lines, table, n * dim))
+            bonds = [("length", pair) for pair in data.get("closing", ())]
+            rows = hard_sets.extra_rows(bonds, n, dim, fixed, EXTRA)
+            closing = topology.closures(references[:, 0], rows)
         except (
             ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError
         ) as error:  # fmt: skip
             what = error if isinstance(error, ValueError) else repr(error)
             raise ValueError(f"text is not a chain written by Chain.to_json: {what}") from None
-        return cls(n, dim, base, masses, references, extra, mask, redundant)
+        soft = _soft(closing, (*extra, *redundant))
+        return cls(n, dim, base, masses, references, extra, mask, redundant, soft)
 
     def internal(self, x: ArrayLike) -> Array:
         """Chart coordinates q (..., n·d) of configurations x (..., n, dim), in O(n) a frame.
@@ -393,8 +401,25 @@ def single(chain: Chain, x: ArrayLike) -> Array:
 
 
 def closures(chain: Chain) -> Index:
-    """Pairs of beads (closures, 2) whose bonds close rings."""
-    return topology.closures(chain.references[:, 0], (*chain.extra, *chain.redundant))
+    """Pairs of beads (closures, 2) whose bonds close rings, hard ones first."""
+    hard = topology.closures(chain.references[:, 0], (*chain.extra, *chain.redundant))
+    return np.concatenate([hard, np.array(chain.closing, dtype=np.int64).reshape(-1, 2)])
+
+
+def with_hard_bonds(chain: Chain) -> Chain:
+    """Return the chain with all of its bonds hard, soft closures as the last rows."""
+    pairs = [("length", pair) for pair in chain.closing]
+    rows = hard_sets.extra_rows(pairs, chain.n, chain.dim, chain.base == "fixed")
+    table = chain.layout.rows
+    mask = chain.hard_mask | ((table.kinds == LENGTH) & ~table.external)
+    mask = np.append(mask, np.ones(len(rows), dtype=bool))
+    return replace(chain, extra=chain.extra + rows, hard_mask=mask, closing=())
+
+
+def _soft(closures: Index, rows: Iterable[Coordinate]) -> tuple[tuple[int, int], ...]:
+    """Return closures that are not among the hard rows."""
+    held = {frozenset(row.beads) for row in rows if row.kind == "length"}
+    return tuple((i, j) for i, j in closures.tolist() if frozenset((i, j)) not in held)
 
 
 def is_rigid(chain: Chain) -> bool:
@@ -434,7 +459,8 @@ def _assemble(
         references, closures, extra, straight, fixed, weights, hard, rotatable, hydrogens
     )
     near = redundancy.nearby(drop_redundant, n, dim)
-    chain = Chain(n, dim, base, weights, references, rows, mask)
+    closing = _soft(np.sort(closures, axis=1), rows)
+    chain = Chain(n, dim, base, weights, references, rows, mask, closing=closing)
     stays = redundancy.independent(chain.layout, near)
     if stays.all():
         return chain
@@ -453,4 +479,5 @@ def _assemble(
         )
     left = stays | (np.arange(stays.size) < n * dim)  # the chart has its rows, hard or not
     extra = tuple(compress(rows, stays[n * dim :]))
-    return Chain(n, dim, base, weights, references, extra, (mask & stays)[left], redundant)
+    left_out = redundant, closing
+    return Chain(n, dim, base, weights, references, extra, (mask & stays)[left], *left_out)

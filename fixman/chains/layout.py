@@ -192,6 +192,7 @@ class Layout:
     extra: tuple[Coordinate, ...]
     hard_mask: NDArray[np.bool_]
     fixed: bool
+    closing: tuple[tuple[int, int], ...] = ()
 
     @cached_property
     def n(self) -> int:
@@ -234,7 +235,7 @@ class Layout:
     def has_ends(self) -> bool:
         """Whether the beads are bonded in a line."""
         parents = self.references[:, 0]
-        closed = topology.closures(parents, self.extra).size > 0
+        closed = self.closing or topology.closures(parents, self.extra).size > 0
         return not closed and np.array_equal(parents, np.arange(-1, self.n - 1))
 
     @cached_property

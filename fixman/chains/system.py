@@ -188,6 +188,13 @@ def require_model(model: Chain | System) -> None:
         raise TypeError(f"chain must be a fixman.Chain or System, got {type(model).__name__}")
 
 
+def wrapped(x: Array, box: Array) -> Array:
+    """Return positions in a periodic box, in [0, L) along each axis."""
+    points = np.mod(x, box)
+    points[points >= box] = 0.0  # what is a little below 0 becomes an edge
+    return np.asarray(points)
+
+
 def held_pairs(chain: Chain) -> Index:
     """Pairs of beads at a hard distance (m, 2)."""
     hard = [chain.coordinates[row] for row in chain.hard]

@@ -158,7 +158,7 @@ def _path(text: str) -> Path:
 whole.__name__ = _count.__name__ = "whole number"
 _bends.__name__, _numbers.__name__ = "list of bends, such as 0:1:2,", "list of numbers"
 
-NUMBERS = "DT", "E", "EPSILON", "F", "G", "K", "L", "PS", "RATE", "S", "SIGMA", "DEGREES"
+NUMBERS = "DT", "E", "EPSILON", "F", "G", "K", "L", "PS", "RATE", "RHO", "S", "SIGMA", "DEGREES"
 PATHS = "CHAIN", "CSV", "DIR", "FILE", "PDB", "PNG", "ROBOT", "RUN", "TOPOLOGY", "TRAJECTORY"
 KINDS: dict[str, Callable[[str], Any]] = {
     "N": whole, "COUNT": _count, "FRAME": whole, "FRAMES": whole,

@@ -3,10 +3,10 @@ r"""Run a constrained chain; a resumed run has the same bits.
 usage: fixman simulate (--beads N | --chain CHAIN) --steps N --out FILE [flags]
 
 $chain
+  --chains COUNT, --density RHO | --box L  many chains in a periodic box, by its density or its edge
 dynamics, in reduced units:
   --method {langevin,newton,brownian,mc,hmc}  mc is Monte Carlo (default: langevin)
-  --ensemble {rigid,stiff,mobility}  rigid: constraints; stiff: springs; mobility: friction;
-                         default rigid, for brownian mobility
+  --ensemble {rigid,stiff,mobility}  constraints (default); springs; friction (brownian's default)
   --dt DT, --kT E, --friction F  time step, default 0.02, brownian 0.002, hmc 0.1; temperature,
                          default 1; friction (langevin: rate; brownian: of a bead), default 1
   --scheme {geodesic,midpoint,liu}  brownian: default geodesic, in a flow midpoint
@@ -15,7 +15,7 @@ dynamics, in reduced units:
   --bending K, --torsion-potential K1,K2  K (1 − cos θ) of angles; Σ K_m (1 + cos m φ) of torsions
   --gravity G, --tension F  acceleration along −z (−y in 2-D); pull along x on the two ends
   --wca [EPSILON=1] | --lj [EPSILON=1], --sigma SIGMA  repulsion; Lennard-Jones; size of beads,
-                         default 1. Pairs without a bond interact; the start is stretched
+                         default 1. Pairs without a bond interact; one chain starts stretched
 run; Ctrl-C ends the run after the current block, and `fixman resume` resumes it:
   --steps N, --out FILE  number of steps, such as 1e6; new file for the run
 $run
@@ -35,6 +35,7 @@ from fixman.cli import chains, shared
 
 if TYPE_CHECKING:
     from fixman.chains.chain import Chain
+    from fixman.chains.system import System
     from fixman.simulation.steppers import Stepper
 
 # Heavy imports live inside the commands: `fixman --help` answers at once.
@@ -49,21 +50,45 @@ def run(arguments: shared.Namespace) -> int:
 
     from fixman.runs import runfile
     from fixman.sampling.random_walks import random_walks
+    from fixman.simulation.push_off import push_off
 
     runfile.free(arguments.out, arguments.overwrite)
     chain, values, x0 = chains.made(arguments)
-    stepper = _stepper(arguments, chain)
+    stepper, model = _stepper(arguments, chain), _model(arguments, chain)
     seed = shared.seed(arguments)
-    if x0 is None and _excludes(arguments):
+    shared.say(arguments, f"{model!r}, seed {seed}")
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=WALKS))
+    if model is not chain:
+        x0 = random_walks(model, arguments.replicas, **values, rng=rng)
+        if _excludes(arguments):
+            shared.say(arguments, "beads that overlap are pushed off")
+            options = {"kT": getattr(stepper, "kT", None) or 1.0, "workers": arguments.workers}
+            x0 = push_off(model, x0, _potential(arguments, chain), rng=rng, **options)
+    elif x0 is None and _excludes(arguments):
         turning = arguments.torsion_potential is not None and chain.dim == 3
         x0 = chains.stretched(chain, **values, bend=chains.TETRAHEDRAL if turning else 0.0)
     elif x0 is None:
-        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=WALKS))
         x0 = random_walks(chain, arguments.replicas, **values, rng=rng)
-    shared.say(arguments, f"{chain!r}, seed {seed}")
-    of = chain, x0, stepper, arguments.steps
+    of = model, x0, stepper, arguments.steps
     with shared.client(arguments) as client:
         return shared.simulated(arguments, *of, seed=seed, client=client)
+
+
+def _model(arguments: shared.Namespace, chain: Chain) -> Chain | System:
+    """Return the chain, or the system of so many in a box."""
+    from fixman._common import arrays
+    from fixman.chains.system import System
+
+    many, density, box = arguments.chains, arguments.density, arguments.box
+    if many is None and density is None and box is None:
+        return chain
+    if density is None and box is None:
+        raise ValueError("--chains needs a box: --density or --box")
+    many = many or 1
+    if box is None:
+        volume = many * chain.n / arrays.positive(density, "--density")
+        box = volume ** (1.0 / chain.dim)
+    return System(chain, many, box=box)
 
 
 def _stepper(arguments: shared.Namespace, chain: Chain) -> Stepper:

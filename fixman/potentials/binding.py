@@ -18,6 +18,7 @@ from fixman.chains import topology
 from fixman.chains.chain import Chain, bonds, closures, require_chain
 from fixman.chains.coordinates import GHOSTS, Index, Rows
 from fixman.chains.straight_bends import Lines
+from fixman.chains.system import wrapped
 from fixman.errors import SingularCoordinateError
 from fixman.kernels.algebra.vectors import SPACE
 from fixman.kernels.chain.rows import ANGLE, KINDS, LENGTH
@@ -30,6 +31,7 @@ from fixman.kernels.potentials.nonbonded import STEPS, Pairs
 
 GAS_CONSTANT = 0.00831446261815324  # kJ/(mol K)
 MOST_KT = 50.0  # kJ/mol, 6000 K
+NEAR = 16  # beads among which one that coincides is looked for
 
 Beads = tuple[tuple[int, ...], ...]
 NUMBER_OR_WALL = "it must be a finite number, or inf where no chain can be"
@@ -181,20 +183,31 @@ class Bound:
 
     def _refuse_overlap(self, x: Array, frame: int) -> None:
         pairs = self.tables.pairs
-        if pairs is None or self.chain.n < 2:
-            return
-        one, first = x.reshape(-1, self.chain.n, self.chain.dim)[frame], pairs.excluded_first
-        near = [
-            (float(np.linalg.norm(one[i] - one[j])), i, j)
-            for i, j in cKDTree(one).query_pairs(1e-3 * float(pairs.sizes.min()))
-            if j not in pairs.excluded[first[i] : first[i + 1]]
-        ]
-        if near:
-            distance, i, j = min(near)
-            apart = f"are {distance:.3g} apart: their repulsion overflows"
-            text = f"bead {i} and bead {j} {apart if distance else 'coincide'}"
+        if pairs is not None:
+            one = x.reshape(-1, self.chain.n, self.chain.dim)[frame]
             where = arrays.frame_index(frame, x.shape[:-2])
-            raise SingularCoordinateError(text, frame=where, beads=(i, j))
+            excluded = pairs.excluded_first, pairs.excluded
+            refuse_overlap(one, float(pairs.sizes.min()), excluded, "bead {}".format, frame=where)
+
+
+def refuse_overlap(
+    x: Array, radius: float, excluded: Any, name: Any, box: Array | None = None, frame: Any = None
+) -> None:
+    """Name the two beads that are nearest to each other, where forces of a pair term overflow.
+
+    ``excluded`` are the rows of `topology.near`, perhaps both ways.
+    """
+    points, (first, others) = x if box is None else wrapped(x, box), excluded
+    most = min(len(x), NEAR)
+    tree = cKDTree(points, boxsize=box)
+    distances, near = map(np.asarray, tree.query(points, np.arange(1, most + 1)))
+    close = np.argwhere(distances < 1e-3 * radius).tolist()
+    found = [(float(distances[i, k]), i, int(near[i, k])) for i, k in close if i < near[i, k]]
+    for distance, i, j in sorted(found):
+        if j not in others[first[i] : first[i + 1]]:
+            apart = f"are {distance:.3g} apart: their repulsion overflows"
+            text = f"{name(i)} and {name(j)} {apart if distance else 'coincide'}"
+            raise SingularCoordinateError(text, frame=frame, beads=(i, j))
 
 
 class Assembly:

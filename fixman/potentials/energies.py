@@ -83,8 +83,7 @@ class FENE(_Term):
     reach : float or (bonds,)
         R; 1.5 σ in that model.
     beads : iterable of two beads or of Coordinate, optional
-        By default all bonds of the chain, that to the base point too.  A ring with soft lengths
-        does not know the bond that closes it: name all bonds.
+        By default all bonds of the chain, that to the base point too.
     """
 
     INVARIANT = True

@@ -12,14 +12,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.spatial import cKDTree
 
 from fixman._common import arrays
 from fixman._common.arrays import Array
 from fixman.chains import topology
 from fixman.chains.chain import Chain, bonds
 from fixman.chains.system import System
-from fixman.errors import FrameError, SingularCoordinateError
+from fixman.errors import FrameError
 from fixman.kernels.potentials import box as kernels
 from fixman.potentials import binding
 from fixman.potentials.binding import Bound
@@ -31,7 +30,6 @@ SKIN = 0.5  # of the skin of one chain, to begin with: in a melt a row has more 
 REMAKE = 8.0  # time of a table over that of forces from it
 ROOM = 24  # neighbours of a bead to begin with
 CELLS = 4  # at most, for each bead
-NEAR = 16  # beads among which one that coincides is looked for
 FARTHEST = 1e8  # σ from the origin
 PIECE = 4096  # beads that are worth a thread
 
@@ -234,7 +232,8 @@ class PairForces:
             if room <= 0.0:
                 raise ValueError(
                     f"the box must be wider than two cutoffs, {2.0 * reach:.4g}, so that a bead "
-                    f"meets one image of another: its shortest edge is {system.box.min():.4g}"
+                    f"meets one image of another: its shortest edge is {system.box.min():.4g}, at "
+                    f"{n / system.volume:.3g} beads per volume"
                 )
             self.skin = min(self.skin, room)
         depths = np.sqrt(arrays.one_or_each(term.epsilon, n, "epsilon"))
@@ -310,22 +309,9 @@ class PairForces:
 
     def refuse_overlap(self, x: Array) -> None:
         """Name the two beads that are nearest to each other, where forces overflow."""
-        edges = self.system.box
-        points = x if edges is None else np.mod(x, edges)
-        if edges is not None:
-            points[points >= edges] = 0.0  # what is a little below 0 becomes an edge
-        most = min(self.system.n, NEAR)
-        tree = cKDTree(points, boxsize=edges)
-        distances, near = map(np.asarray, tree.query(points, np.arange(1, most + 1)))
-        first, excluded = self.beads.excluded_first, self.beads.excluded
-        limit = 2e-3 * self.beads.radii.min()
-        for i, k in np.argwhere(distances < limit).tolist():
-            j = int(near[i, k])
-            if i != j and j not in excluded[first[i] : first[i + 1]]:
-                i, j = sorted((i, j))
-                place = self.system.place
-                text = f"{place(i)} and {place(j)} coincide: their repulsion overflows"
-                raise SingularCoordinateError(text, beads=(i, j))
+        beads, system = self.beads, self.system
+        excluded = beads.excluded_first, beads.excluded
+        binding.refuse_overlap(x, 2.0 * beads.radii.min(), excluded, system.place, system.box)
 
 
 def _each(n: int, pool: Executor | None, task: Callable[[int, int], Any]) -> list[Any]:

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from fixman._common import arrays
 from fixman._common.arrays import Array
-from fixman.chains.chain import Chain
+from fixman.chains.chain import Chain, with_hard_bonds
 from fixman.chains.straight_bends import Lines
 from fixman.chains.system import System, require_model
 from fixman.errors import ConstraintSolveError, SingularConstraintError
@@ -60,6 +60,10 @@ def random_walks(
     # Chart coordinates and positions.
     arrays.require_memory(16 * size * chain.n * chain.dim, f"{size} walks of {chain.n} beads")
     targets = hard_targets(chain, lengths, angles, torsions)
+    if chain.closing:  # a soft bond that closes a ring gets a length as the others do
+        lengths_drawn = targets[chain.layout.rows.kinds == LENGTH]
+        targets = np.append(targets, np.full(len(chain.closing), lengths_drawn.mean()))
+        chain = with_hard_bonds(chain)
     if not chain.extra:
         return open_walks(chain, targets, size, generator)
     return np.stack([_closed(chain, targets, generator) for _ in range(size)])

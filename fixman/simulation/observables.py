@@ -18,7 +18,7 @@ from scipy.spatial import cKDTree
 from fixman._common import arrays, statistics
 from fixman._common.arrays import Array
 from fixman.chains.chain import Chain, require_chain
-from fixman.chains.system import System, require_model
+from fixman.chains.system import System, require_model, wrapped
 from fixman.errors import FrameError
 from fixman.kernels.chain.rows import ANGLE, KINDS, TORSION
 from fixman.potentials.binding import bead_rows, bind, named_terms
@@ -27,32 +27,13 @@ from fixman.simulation import lags
 from fixman.simulation.lags import CHUNK, Autocorrelation, Lagged, Mean, autocorrelation
 
 __all__ = [
-    "Autocorrelation",
-    "Histogram",
-    "Lagged",
-    "Mean",
-    "Persistence",
-    "angles",
-    "autocorrelation",
-    "correlation_time",
-    "degrees_of_freedom",
-    "end_to_end",
-    "gyration_tensor",
-    "histogram",
-    "kinetic_energy",
-    "mean_square_displacement",
-    "mean_square_internal_distances",
-    "mean_with_error",
-    "persistence_length",
-    "potential_energy",
-    "radial_density",
-    "radial_distribution",
-    "radius_of_gyration",
-    "rouse_modes",
-    "structure_factor",
-    "temperature",
+    "Autocorrelation", "Histogram", "Lagged", "Mean", "Persistence", "angles", "autocorrelation",
+    "correlation_time", "degrees_of_freedom", "end_to_end", "gyration_tensor", "histogram",
+    "kinetic_energy", "mean_square_displacement", "mean_square_internal_distances",
+    "mean_with_error", "persistence_length", "potential_energy", "radial_density",
+    "radial_distribution", "radius_of_gyration", "rouse_modes", "structure_factor", "temperature",
     "torsions",
-]
+]  # fmt: skip
 __dir__ = __all__.copy  # completion shows public names alone
 
 Moving = Literal["beads", "relative", "centre"]
@@ -147,7 +128,8 @@ def radial_distribution(
 ) -> Histogram:
     """Pair correlation g(r) in a periodic box: pairs of beads in shells over those of an ideal gas.
 
-    ``density`` of the answer is g, with errors as in `histogram`.  O(n) a frame for given radii.
+    ``density`` of the answer is g, with errors as in `histogram`; those of a single frame are inf.
+    O(n) a frame for given radii.
 
     Parameters
     ----------
@@ -177,14 +159,15 @@ def radial_distribution(
     frames = x.reshape(-1, system.n, system.dim)
     counts = np.empty((len(frames), bounds.size - 1))
     for frame, row in zip(frames, counts, strict=True):
-        points = np.mod(frame, system.box)
-        points[points >= system.box] = 0.0  # a little below 0 becomes an edge
+        points = wrapped(frame, system.box)
         row[:] = _pairs_in(points, system.box, bounds)
         if between:  # along one more axis chains are far from each other
             apart = np.hstack([points, 4.0 * most * number])
             row -= _pairs_in(apart, np.append(system.box, 0.0), bounds)
     counts *= system.volume / (pairs * _shells(bounds, system.dim))
     series = counts.T.reshape(-1, *x.shape[:-2])
+    if series[0].size == 1:
+        return Histogram(bounds, series.ravel(), np.full(len(series), np.inf))
     g, error = np.transpose([mean_with_error(one) for one in series])
     return Histogram(bounds, g, error)
 

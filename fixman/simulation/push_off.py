@@ -23,6 +23,7 @@ __dir__ = __all__.copy  # completion shows public names alone
 CORES = (1.05, 1.0, 0.95, 0.9, 0.85)  # distances over σ below which the force stays as it is there
 STEPS, MOST = 200, 40  # of a core, and so many times of the last
 STRIDE, FRICTION = 0.005, 1.0  # in units of σ √(m/ε) and its inverse
+PACKED = {2: 2.0 / math.sqrt(3.0), 3: math.sqrt(2.0)}  # n σᵈ/V of discs and spheres, at most
 
 
 def push_off(
@@ -50,7 +51,8 @@ def push_off(
     Returns
     -------
     ndarray, of the shape of x
-        O(n).  ConstraintSolveError if beads do not separate because the density is too high.
+        O(n).  ConstraintSolveError if beads do not separate because the density is too high; at
+        once, if not even their cores have room.
     """
     require_model(system)
     model = System(system) if isinstance(system, Chain) else system
@@ -60,6 +62,14 @@ def push_off(
     if term is None:
         raise ValueError("potential must have a pair term, WCA or LennardJones")
     given = arrays.real(x, (model.n, model.dim), "x")
+    density = ""
+    if model.box is not None:
+        crowding = _crowding(model, term, given)
+        density = f"a density of {model.n / model.volume:.3g}, n σᵈ/V = {crowding:.3g}, where "
+        density += f"a melt has some 0.85 and close-packed beads {PACKED[model.dim]:.3g}"
+        if crowding * CORES[-1] ** model.dim > PACKED[model.dim]:
+            raise ConstraintSolveError(f"the beads have no room in their box: {density}")
+        density += "; or "
     energy = max(float(np.max(term.epsilon)), arrays.positive(kT, "kT"))
     time = float(np.min(term.sigma)) * math.sqrt(float(model.masses.min()) / energy)
     state = None
@@ -77,11 +87,19 @@ def push_off(
                 break
     if min(nearest) <= CORES[-1]:
         replica = int(np.argmin(nearest))
-        density = f"a density of {model.n / model.volume:.3g}, or " if model.box is not None else ""
         raise ConstraintSolveError(
             f"two beads of replica {replica} stay at {nearest[replica]:.2g} of their σ",
-            f": {density}hard values, that leave no room, or masses that differ very much",
+            f": {density}hard values that leave no room, or masses that differ very much",
             replica=replica,
         )
     assert state is not None
     return state.x.reshape(given.shape)
+
+
+def _crowding(system: System, term: Pair, x: Array) -> float:
+    """Return n σᵈ/V; of a bead whose bonds are shorter than σ counts what no other one covers."""
+    sigma, d = arrays.one_or_each(term.sigma, system.n, "sigma"), system.dim
+    i, j = system.bonds().T
+    bonds = np.linalg.norm(x[..., i, :] - x[..., j, :], axis=-1)
+    own = np.minimum(sigma, bonds.mean()) if bonds.size else sigma
+    return float(np.sum(sigma ** (d - 1) * own) / system.volume)

@@ -107,7 +107,7 @@ def simulate(
     state = stepper.start(cast(Chain, chain), x0, v0, replicas, generator)
     about = provenance.begun(
         "chain",
-        **{_key(chain): json.loads(chain.to_json())},
+        **{"system" if isinstance(chain, System) else "chain": json.loads(chain.to_json())},
         stepper=stepper.parameters(),
         replicas=replicas,
         arrays=recording.names(state, recorded),
@@ -222,10 +222,6 @@ def _maker(about: Mapping[str, Any]) -> Callable[..., Any]:
 
         return motion.maker(about)
     return partial(Run, model_of(about))
-
-
-def _key(model: Chain | System) -> str:
-    return "system" if isinstance(model, System) else "chain"
 
 
 def _workers(workers: Any, progress: Any, client: Any) -> int:

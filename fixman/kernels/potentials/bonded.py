@@ -8,9 +8,7 @@ combined with its bends, a₀ … a₃ of sin³θ sin³θ′ Σ a_m cosᵐ φ.  
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
-
-import numpy as np
+from collections import namedtuple
 
 from fixman.kernels.algebra.vectors import cross, fused_dot, minus, plus, put_vector, scaled, vector
 from fixman.kernels.chain.rows import SMALLEST_SINE
@@ -24,17 +22,14 @@ ORDER = 6  # largest harmonic of a torsion
 SMALLEST_SQUARE = SMALLEST_SINE**2
 
 
-class Terms(NamedTuple):
+class Terms(namedtuple("Terms", "table parameters")):
     """Bonds, bends or torsions.
 
-    table (T · 4,), (T · 5,) or (T · 6,) : of each term 0, the kind of a bend, or the order M of a
-        torsion or `COMBINED`; where its parameters begin; its joints, the beads after
+    table (T · 4,), (T · 5,) or (T · 6,) of int64 : of each term 0, the kind of a bend, or the order
+        M of a torsion or `COMBINED`; where its parameters begin; its joints, the beads after
         `forces.GHOSTS`
     parameters (P,)
     """
-
-    table: np.ndarray[Any, np.dtype[np.int64]]
-    parameters: np.ndarray[Any, np.dtype[np.float64]]
 
 
 @exact_step

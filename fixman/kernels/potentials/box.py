@@ -16,65 +16,48 @@ Below s = core the size of the force is that at core; energies are those without
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections import namedtuple
 
 import numpy as np
 
 from fixman.kernels import jit, plain
+from fixman.kernels.compiler.steps import exact_step
+from fixman.kernels.potentials.nonbonded import lennard_jones, straightened
 
 BLOCK = 32  # beads whose pairs are evaluated together
 
 
-class Grid(NamedTuple):
+class Grid(namedtuple("Grid", "edges inverse origin scale counts")):
     """Cells of a box, or of open space around the beads.
 
     edges, inverse (3,) : L and 1 / L; both 0 in open space, and along the missing axis of a plane
     origin, scale (3,) : the cell of x along an axis is (x − origin) scale
-    counts (3,) : how many cells
+    counts (3,) of int64 : how many cells
     """
 
-    edges: np.ndarray[Any, np.dtype[np.float64]]
-    inverse: np.ndarray[Any, np.dtype[np.float64]]
-    origin: np.ndarray[Any, np.dtype[np.float64]]
-    scale: np.ndarray[Any, np.dtype[np.float64]]
-    counts: np.ndarray[Any, np.dtype[np.int64]]
 
-
-class Table(NamedTuple):
-    """Beads by cell, and the neighbours of each bead.
+class Table(namedtuple("Table", "starts beads x rows sizes")):
+    """Beads by cell, and the neighbours of each bead; int32 but for x and rows.
 
     starts (cells + 1,), beads (N,) : cell c holds the beads ``beads[starts[c] : starts[c + 1]]``
     x (N, 3) : positions by place
-    rows (N, room), sizes (N,) : places of the neighbours of the bead at a place
+    rows (N, room) of uint32, sizes (N,) : places of the neighbours of the bead at a place
     """
 
-    starts: np.ndarray[Any, np.dtype[np.int32]]
-    beads: np.ndarray[Any, np.dtype[np.int32]]
-    x: np.ndarray[Any, np.dtype[np.float64]]
-    rows: np.ndarray[Any, np.dtype[np.uint32]]
-    sizes: np.ndarray[Any, np.dtype[np.int32]]
 
-
-class Beads(NamedTuple):
+class Beads(
+    namedtuple(
+        "Beads", "radii depths cut_squared shift slope core limit reach excluded_first excluded"
+    )
+):
     """The interaction of all beads, as `nonbonded.Pairs` has that of one chain.
 
     radii, depths (N,), or (1,) where all are alike : σ/2 and √ε
     cut_squared, shift, slope, core : s_c² and the numbers of U
     limit : the square of the longest cutoff
     reach : how far the table sees, cutoff and skin
-    excluded_first (N + 1,), excluded : pairs that do not act, the j of each i
+    excluded_first (N + 1,), excluded of int32 : pairs that do not act, the j of each i
     """
-
-    radii: np.ndarray[Any, np.dtype[np.float64]]
-    depths: np.ndarray[Any, np.dtype[np.float64]]
-    cut_squared: float
-    shift: float
-    slope: float
-    core: float
-    limit: float
-    reach: float
-    excluded_first: np.ndarray[Any, np.dtype[np.int32]]
-    excluded: np.ndarray[Any, np.dtype[np.int32]]
 
 
 @plain
@@ -301,6 +284,13 @@ def _meet(grid, table, beads, places, pairs, ends):
     return count
 
 
+@exact_step
+def energy_of(square, sigma, beads):
+    """U / ε of a pair from its squared distance."""
+    pair = beads.cut_squared, beads.shift, beads.slope
+    return straightened(*lennard_jones(square, sigma, pair), square, sigma, pair)[0]
+
+
 @plain
 def _pull(beads, pairs, count, pulls):
     """Set −U′(r)/r of pairs."""
@@ -354,13 +344,7 @@ def pair_forces(grid, table, beads, first, last, forces, energies):
                 energy, virial = 0.0, 0.0
                 for k in range(start, until):
                     if not squares[k] >= beads.cut_squared * sigmas[k] * sigmas[k]:
-                        ratio = sigmas[k] * sigmas[k] / squares[k]
-                        sixth = ratio * ratio * ratio
-                        u = 4.0 * sixth * (sixth - 1.0) - beads.shift
-                        u -= beads.slope * (
-                            np.sqrt(squares[k]) / sigmas[k] - np.sqrt(beads.cut_squared)
-                        )
-                        energy += epsilons[k] * u
+                        energy += epsilons[k] * energy_of(squares[k], sigmas[k], beads)
                         virial += pulls[k] * squares[k]
                 energies[i, 0] = 0.5 * energy
                 energies[i, 1] = 0.5 * virial

@@ -18,6 +18,7 @@ answer, coincident beads for example, leaves values that are not finite.
 from __future__ import annotations
 
 import math
+from collections import namedtuple
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,11 +36,8 @@ from fixman.kernels.potentials.nonbonded import Pairs, add_pairs, lane_vector, p
 GHOSTS = 3  # see `coordinates`
 
 
-class Tethers(NamedTuple):
+class Tethers(namedtuple("Tethers", "joints springs")):
     """Springs: the joints on them, (K,); the points that these lead to, and stiffness, (K · 4,)."""
-
-    joints: np.ndarray[Any, np.dtype[np.int64]]
-    springs: np.ndarray[Any, np.dtype[np.float64]]
 
 
 class PotentialTables(NamedTuple):

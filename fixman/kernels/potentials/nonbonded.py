@@ -14,9 +14,8 @@ k // 2.  As numbers of their own they would make a dense chain 1.8 times slower.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
-import numpy as np
+from collections import namedtuple
+from typing import Any
 
 from fixman.kernels.algebra.vectors import dot, fused_dot, minus, plus, put_vector, scaled, vector
 from fixman.kernels.compiler.internals import WHOLE, check, ir, types, written
@@ -28,7 +27,7 @@ BITS = 2**31 - 1
 FAR = 2.0**60  # cells beyond are not told apart
 
 
-class Pairs(NamedTuple):
+class Pairs(namedtuple("Pairs", "sizes depths constants around buckets excluded_first excluded")):
     """Interaction of the beads of a chain that are not bonded.
 
     sizes, depths (n,) : σ/2 and √ε of each bead
@@ -37,16 +36,8 @@ class Pairs(NamedTuple):
         else a potential has
     around (3^d,) : from a cell to itself and those beside it
     buckets : a power of two
-    excluded_first (n + 1,), excluded : pairs i < j that do not act, the j of each i
+    excluded_first (n + 1,), excluded of int32 : pairs i < j that do not act, the j of each i
     """
-
-    sizes: np.ndarray[Any, np.dtype[np.float64]]
-    depths: np.ndarray[Any, np.dtype[np.float64]]
-    constants: np.ndarray[Any, np.dtype[np.float64]]
-    around: np.ndarray[Any, np.dtype[np.int64]]
-    buckets: int
-    excluded_first: np.ndarray[Any, np.dtype[np.int32]]
-    excluded: np.ndarray[Any, np.dtype[np.int32]]
 
 
 SHORT = ir.IntType(32)

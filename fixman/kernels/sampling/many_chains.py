@@ -12,33 +12,22 @@ that depend on nothing before.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from collections import namedtuple
 
 import numpy as np
 
 from fixman.kernels.compiler.lanes import exact_call, exact_kernel, memory
+from fixman.kernels.potentials.box import energy_of
 from fixman.kernels.sampling.crankshafts import block_of, log_weight, tried
 from fixman.kernels.sampling.pivots import uniform
 
 
-class Cells(NamedTuple):
-    """Beads by cell.
+class Cells(namedtuple("Cells", "grid heads after before own")):
+    """Beads by cell of a grid.
 
-    edges, inverse (3,) : of the box and one over them; both 0 in open space, and along the missing
-        axis of a plane
-    scale, counts (3,) : cells in a unit of length, and how many
     heads (cells,), after, before, own (N,) : the first bead of each cell; the next one, the one
         before, and the cell of each bead; −1 for none
     """
-
-    edges: np.ndarray[Any, np.dtype[np.float64]]
-    inverse: np.ndarray[Any, np.dtype[np.float64]]
-    scale: np.ndarray[Any, np.dtype[np.float64]]
-    counts: np.ndarray[Any, np.dtype[np.int64]]
-    heads: np.ndarray[Any, np.dtype[np.int64]]
-    after: np.ndarray[Any, np.dtype[np.int64]]
-    before: np.ndarray[Any, np.dtype[np.int64]]
-    own: np.ndarray[Any, np.dtype[np.int64]]
 
 
 @exact_call
@@ -46,8 +35,8 @@ def enter(x, i, cells):
     """Put bead i into the list of its cell."""
     cell = 0
     for a in range(x.shape[1]):
-        count = cells.counts[a]
-        place = x[i, a] * cells.scale[a]
+        count = cells.grid.counts[a]
+        place = x[i, a] * cells.grid.scale[a]
         place -= count * np.floor(place / count)
         cell = cell * count + min(int(place), count - 1)
     head = cells.heads[cell]
@@ -74,7 +63,7 @@ def pair_energy(x, i, j, cells, beads):
     square = 0.0
     for a in range(x.shape[1]):
         d = x[i, a] - x[j, a]
-        d -= cells.edges[a] * np.rint(d * cells.inverse[a])
+        d -= cells.grid.edges[a] * np.rint(d * cells.grid.inverse[a])
         square += d * d
     alike = beads.radii.size == 1
     i_kind, j_kind = (0, 0) if alike else (i, j)
@@ -84,17 +73,13 @@ def pair_energy(x, i, j, cells, beads):
     for k in range(beads.excluded_first[i], beads.excluded_first[i + 1]):
         if beads.excluded[k] == j:
             return 0.0
-    ratio = sigma * sigma / square
-    sixth = ratio * ratio * ratio
-    u = 4.0 * sixth * (sixth - 1.0) - beads.shift
-    u -= beads.slope * (np.sqrt(square) / sigma - np.sqrt(beads.cut_squared))
-    return beads.depths[i_kind] * beads.depths[j_kind] * u
+    return beads.depths[i_kind] * beads.depths[j_kind] * energy_of(square, sigma, beads)
 
 
 @exact_call
 def energy(x, first, moving, cells, beads):
     """U of the beads of a chain that move, with all others and, once, with each other."""
-    n0, n1, n2 = cells.counts
+    n0, n1, n2 = cells.grid.counts
     total = 0.0
     for k in range(moving.size):
         i = first + k

@@ -18,11 +18,9 @@ times faster than those of `general_steps`.
 """
 
 import math
-from typing import Any, NamedTuple
+from collections import namedtuple
 
-import numpy as np
-
-from fixman.kernels.algebra.vectors import Axes, along, fused_dot, minus, plus, put_vector, vector
+from fixman.kernels.algebra.vectors import along, fused_dot, minus, plus, put_vector, vector
 from fixman.kernels.compiler import lanes as lane
 from fixman.kernels.compiler.lanes import entry, exact, exact_arrays, fma, ln, load, memory, store
 from fixman.kernels.compiler.steps import exact_step
@@ -32,29 +30,15 @@ from fixman.kernels.simulation.general_steps import CHORDS, rounding
 BAND = 4
 
 
-class Banded(NamedTuple):
-    """Joints i and j of each row; ``weights`` W_{r,r+k} of (1), k = 0 … BAND; w of the joints."""
-
-    begins: np.ndarray[Any, np.dtype[np.int32]]
-    ends: np.ndarray[Any, np.dtype[np.int32]]
-    weights: np.ndarray[Any, np.dtype[np.float64]]
-    w: np.ndarray[Any, np.dtype[np.float64]]
-    axes: Axes
+class Banded(namedtuple("Banded", "begins ends weights w axes")):
+    """Joints i and j of each row, int32; W_{r,r+k} of (1), k = 0 … BAND; w of the joints."""
 
 
-class Room(NamedTuple):
+class Room(namedtuple("Room", "goals p inverse L z total forces")):
     """½ d² and d, p, 1/D and L_{r+k,r} of each row; z of L z = b, λ added up, forces on p.
 
     BAND others before the first row have L of 0, and behind the last p of 0.
     """
-
-    goals: np.ndarray[Any, np.dtype[np.float64]]
-    p: np.ndarray[Any, np.dtype[np.float64]]
-    inverse: np.ndarray[Any, np.dtype[np.float64]]
-    L: np.ndarray[Any, np.dtype[np.float64]]
-    z: np.ndarray[Any, np.dtype[np.float64]]
-    total: np.ndarray[Any, np.dtype[np.float64]]
-    forces: np.ndarray[Any, np.dtype[np.float64]]
 
 
 @exact_arrays

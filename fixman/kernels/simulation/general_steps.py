@@ -11,9 +11,7 @@ H^bb at the positions x₀ where a drift begins is at hand from the projection o
 serves in Newton's method in place of B(x) M⁻¹ B(x₀)ᵀ, with an error of first order in the drift.
 """
 
-from typing import Any, NamedTuple
-
-import numpy as np
+from collections import namedtuple
 
 from fixman.kernels.algebra.vectors import dot, vector
 from fixman.kernels.chain import hard
@@ -27,13 +25,8 @@ CHORDS = 50  # iterations: where the drift is moderate five to eight are needed
 EPS = 2.0**-52
 
 
-class Room(NamedTuple):
+class Room(namedtuple("Room", "goals block rhs total")):
     """Constants of the targets, two a row; the hard block; multipliers, and their sum."""
-
-    goals: np.ndarray[Any, np.dtype[np.float64]]
-    block: hard.Block
-    rhs: np.ndarray[Any, np.dtype[np.float64]]
-    total: np.ndarray[Any, np.dtype[np.float64]]
 
 
 @exact_arrays

@@ -22,9 +22,7 @@ those of its neighbours.  The pivots of H are sums of positive terms.  Steps are
 faster than those of `general_steps`, in lanes 2.6 to 3.6.
 """
 
-from typing import Any, NamedTuple
-
-import numpy as np
+from collections import namedtuple
 
 from fixman.kernels.algebra import vectors as vec
 from fixman.kernels.algebra.vectors import fused_dot, minus, put_vector, scaled, vector
@@ -38,23 +36,16 @@ STRIDE = 16  # bonds between two scalings of the minors
 ITERATIONS = 12  # Newton's method needs two or three where there is a solution near
 
 
-class Jointed(NamedTuple):
+class Jointed(namedtuple("Jointed", "w m axes")):
     """Constants of the joints: ``w`` and ``m`` (bonds + 1,) scaled as described above."""
 
-    w: np.ndarray[Any, np.dtype[np.float64]]
-    m: np.ndarray[Any, np.dtype[np.float64]]
-    axes: vec.Axes
 
+class Room(namedtuple("Room", "half shrink u inverse g z")):
+    """Memory of the bonds, with λ_k = z_k + g_{k+1} λ_{k+1}; u and g have a 0 at both ends.
 
-class Room(NamedTuple):
-    """Memory of the bonds, with λ_k = z_k + g_{k+1} λ_{k+1}; u and g have a 0 at both ends."""
-
-    half: np.ndarray[Any, np.dtype[np.float64]]  # ½ L²
-    shrink: np.ndarray[Any, np.dtype[np.float64]]  # 1/L
-    u: np.ndarray[Any, np.dtype[np.float64]]  # u_k at k + 1
-    inverse: np.ndarray[Any, np.dtype[np.float64]]  # 1/d
-    g: np.ndarray[Any, np.dtype[np.float64]]  # g_k of `freely_jointed` at k
-    z: np.ndarray[Any, np.dtype[np.float64]]
+    half, shrink, inverse : ½ L², 1/L, 1/d
+    u, g : u_k at k + 1, g_k of `freely_jointed` at k
+    """
 
 
 @exact_arrays

@@ -29,9 +29,7 @@ Joints are the beads, behind the points that do not move; arrays are flat and of
 unit k·dim (see `lanes`).
 """
 
-from typing import Any, NamedTuple
-
-import numpy as np
+from collections import namedtuple
 
 from fixman.kernels.algebra.random import WORDS, fill_normals
 from fixman.kernels.algebra.vectors import along, minus, put_vector, scaled, vector
@@ -48,19 +46,21 @@ KICK, NOISE, ECHO, MARK, DRIFT, LEAP, RETURN, FORCE, PROJECT, REMEMBER, DECIDE =
 RESCUES = 10  # halvings of a drift
 
 
-class Flow(NamedTuple):
+class Flow(namedtuple("Flow", "gradients drags shares")):
     """A homogeneous flow, of which nothing is compiled where there is none.
 
     gradients (d · d,) or (steps · d · d,) : κ, the same always or one for each step of a call
     drags, shares (joints,) : ζ_k, and ζ_k / Σ ζ; the latter 0 on a fixed base
     """
 
-    gradients: np.ndarray[Any, np.dtype[np.float64]]
-    drags: np.ndarray[Any, np.dtype[np.float64]]
-    shares: np.ndarray[Any, np.dtype[np.float64]]
 
-
-class Motion(NamedTuple):
+class Motion(
+    namedtuple(
+        "Motion",
+        "n order letters factors kept numbers weights kT tolerance rival flow given",
+        defaults=(None,),
+    )
+):
     """The moves of a step.
 
     ``order`` says which move is made when.  Each has a letter, a number (h of a drift, c of a
@@ -71,47 +71,17 @@ class Motion(NamedTuple):
     masses, is subtracted.  ``given`` are forces that were found outside, laid out as positions are.
     """
 
-    n: int
-    order: np.ndarray[Any, np.dtype[np.int64]]
-    letters: np.ndarray[Any, np.dtype[np.int64]]
-    factors: np.ndarray[Any, np.dtype[np.bool_]]
-    kept: bool
-    numbers: np.ndarray[Any, np.dtype[np.float64]]
-    weights: np.ndarray[Any, np.dtype[np.float64]]
-    kT: float
-    tolerance: float
-    rival: Any
-    flow: Flow | None
-    given: np.ndarray[Any, np.dtype[np.float64]] | None = None
 
-
-class Replicas(NamedTuple):
+class Replicas(namedtuple("Replicas", "x v random targets held kept", defaults=(None,))):
     """States as flat arrays; ``held`` is the number of the ``targets`` of each.
 
     ``kept`` (3, positions) is for steps that are made in several calls, and None for others: where
     the last drift began, the noise, and the mark.  Moves are then decided outside.
     """
 
-    x: np.ndarray[Any, np.dtype[np.float64]]
-    v: np.ndarray[Any, np.dtype[np.float64]]
-    random: np.ndarray[Any, np.dtype[np.uint64]]
-    targets: np.ndarray[Any, np.dtype[np.float64]]
-    held: int
-    kept: np.ndarray[Any, np.dtype[np.float64]] | None = None
 
-
-class Work(NamedTuple):
+class Work(namedtuple("Work", "states X V X1 V1 F noise mark trial")):
     """A group under way, `ONE` or `EIGHTS`: units of all joints, aligned, for one thread."""
-
-    states: tuple[int, ...]
-    X: np.ndarray[Any, np.dtype[np.float64]]
-    V: np.ndarray[Any, np.dtype[np.float64]]
-    X1: np.ndarray[Any, np.dtype[np.float64]]
-    V1: np.ndarray[Any, np.dtype[np.float64]]
-    F: np.ndarray[Any, np.dtype[np.float64]]
-    noise: np.ndarray[Any, np.dtype[np.float64]]
-    mark: np.ndarray[Any, np.dtype[np.float64]]
-    trial: trials.Trial | None
 
 
 @exact_step

@@ -4,9 +4,7 @@ The chain, or eight, of a group go their way in `stepping`; ``broken`` are the l
 have met what makes an answer wrong: a drift without a solution, or a way that does not lead back.
 """
 
-from typing import Any, NamedTuple
-
-import numpy as np
+from collections import namedtuple
 
 from fixman.kernels.algebra.random import WORDS, accepts
 from fixman.kernels.algebra.vectors import along, fused_dot, put_vector, vector
@@ -18,18 +16,13 @@ from fixman.kernels.compiler.steps import exact_step
 CLOSE = 1e-5
 
 
-class Trial(NamedTuple):
+class Trial(namedtuple("Trial", "X V energy tally")):
     """Memory of a group, units as in `stepping.Work`, and the tally of all replicas.
 
     X, V : positions and velocities
     energy : one unit
     tally (replicas · 3,) : tried, accepted, width
     """
-
-    X: np.ndarray[Any, np.dtype[np.float64]]
-    V: np.ndarray[Any, np.dtype[np.float64]]
-    energy: np.ndarray[Any, np.dtype[np.float64]]
-    tally: np.ndarray[Any, np.dtype[np.float64]]
 
 
 @exact

@@ -1,7 +1,6 @@
 """Monte Carlo by turning parts of a chain."""
 
 import math
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Literal
 
@@ -12,6 +11,7 @@ from fixman._common.arrays import Array
 from fixman.chains.chain import Chain
 from fixman.chains.system import System
 from fixman.kernels.chain.rows import ANGLE, LENGTH
+from fixman.kernels.potentials import box
 from fixman.kernels.sampling import crankshafts, many_chains, pivots, torsions
 from fixman.mechanics import metric
 from fixman.mechanics.dynamics import project
@@ -48,6 +48,7 @@ class MonteCarlo(Described):
     terms of the determinant known from both ends.  Otherwise (potentials, trees, rings) parts are
     chosen at random, and a move takes O(n), some 80 ns a bead.  In a system a move turns a part of
     one chain or shifts the chain, and takes O(n) of this chain and the neighbours of its beads.
+    Chains of one bead are shifted.
 
     Parameters
     ----------
@@ -76,13 +77,6 @@ class MonteCarlo(Described):
     ensemble: Literal["rigid", "stiff"] = "rigid"
     potential: Any = None
     burn_in: int = 100
-
-    def _start_system(
-        self, system: System, x0: ArrayLike, v0: ArrayLike | None, replicas: int, rng: Any
-    ) -> State:
-        state = together.begin(system, x0, replicas, rng)
-        self._start(system, state, v0)
-        return state
 
     def _start(self, chain: Any, state: State, v0: ArrayLike | None) -> None:
         state.tally = np.zeros((len(state.x), 3))
@@ -125,13 +119,14 @@ class Sweeping(Prepared):
     """Monte Carlo on the chain of a state."""
 
     def __init__(
-        self, chain: Chain, state: State, stepper: MonteCarlo, among: bool = False
+        self, chain: Chain, state: State, stepper: MonteCarlo, among: float | None = None
     ) -> None:
+        """Begin; ``among`` is σ of beads among others, as which beads without a bond move."""
         self.key = (chain, stepper)
         self.targets = state.targets
         self.bound = bind(chain, stepper.potential, energies=True, forces=False)
         self.bounds = [self.bound]
-        self.route = "crankshafts" if among else _route(chain, stepper)
+        self.route = "crankshafts" if among is not None else _route(chain, stepper)
         rows = chain.layout.hard_rows
         self.lengths = np.ascontiguousarray(state.targets[:, rows.kinds == LENGTH])
         if self.route != "crankshafts":
@@ -143,6 +138,8 @@ class Sweeping(Prepared):
         placed = chain.base == "free" and (among or not invariant(stepper.potential))
         # Made of what a replica keeps: bits must not depend on where it is when one goes on.
         shifts = self.lengths.mean(axis=1) if placed and self.lengths.size else None
+        if among is not None and chain.n == 1:
+            shifts = np.full(len(state.x), among)
         self.moves = moves(chain, shifts)
 
     def require_weights(self, x: Array) -> None:
@@ -176,10 +173,8 @@ class Sweeping(Prepared):
                 at = until
             return True
 
-        if pieces == 1:
-            return task(0, len(x))
-        with ThreadPoolExecutor(pieces) as pool:
-            return all(list(pool.map(task, edges[:-1], edges[1:])))
+        with pool_of(pieces) as pool:
+            return all(list((pool.map if pool else map)(task, edges[:-1], edges[1:])))
 
     def _sweep(self, moved: Any, sweeps: tuple[int, int], replicas: tuple[int, int]) -> int:
         """Sweep over some replicas; return the first without a weight, or −1."""
@@ -208,14 +203,15 @@ class ManyChains(Prepared):
     route = "many chains"
 
     def __init__(self, system: System, state: State, stepper: MonteCarlo) -> None:
-        self.key = (system, stepper)  # type: ignore[assignment]
+        self.key = (system, stepper)
         self.bound = BoundSystem(system, stepper.potential)
         if self.bound.own:
             raise ValueError(
                 "MonteCarlo of a system takes no potential of your own: HybridMonteCarlo and "
                 "Langevin take it"
             )
-        single, among = replace(stepper, potential=self.bound.inside), self.bound.pair is not None
+        single, pair = replace(stepper, potential=self.bound.inside), self.bound.pair
+        among = None if pair is None else float(np.mean(pair.sigma))
         self.parts = [
             Sweeping(chain, part, single, among)
             for (chain, _), part in zip(system.kinds, together.parts_of(system, state), strict=True)
@@ -224,8 +220,7 @@ class ManyChains(Prepared):
 
     def require_weights(self, x: Array) -> None:
         """Refuse configurations without an energy or a determinant."""
-        system: Any = self.key[0]
-        for part, y in zip(self.parts, system.split(x), strict=True):
+        for part, y in zip(self.parts, self.key[0].split(x), strict=True):
             part.require_weights(y.reshape(-1, *y.shape[2:]))
         self.bound.energy(x)
 
@@ -245,13 +240,13 @@ class ManyChains(Prepared):
                     for step in range(*sweeps)
                 )
 
-            return all(list(pool.map(task, tasks) if pool else map(task, tasks)))
+            return all(list((pool.map if pool else map)(task, tasks)))
 
     def _run_apart(
         self, x: Array, random: Any, tally: Array, sweeps: tuple[int, int], workers: int
     ) -> bool:
         """Do sweeps of chains that do not interact."""
-        system: Any = self.key[0]
+        system = self.key[0]
         state = State(x, x, random, np.empty((len(x), 0)))
         state.tally = tally
         parts, done = together.parts_of(system, state), True
@@ -268,8 +263,7 @@ class ManyChains(Prepared):
         self, x: Array, random: Any, tally: Array, cells: Any, where: tuple[int, int]
     ) -> bool:
         """Do a sweep of one replica; false if a chain has no weight to begin with."""
-        key: Any = self.key
-        system, stepper = key
+        system, stepper = self.key
         bead, (step, replica) = 0, where
         beads = self.bound.pairs().beads
         for part, (chain, many) in zip(self.parts, system.kinds, strict=True):
@@ -287,10 +281,10 @@ class ManyChains(Prepared):
 
     def _cells(self) -> many_chains.Cells:
         """Return cells without beads, at least as wide as the cutoff."""
-        system: Any = self.key[0]
+        system = self.key[0]
         pairs, dim = self.bound.pairs(), system.dim
         reach = pairs.reach  # not that of the table, whose skin depends on what was before
-        edges, inverse, scale = np.zeros((3, 3))
+        edges, inverse, origin, scale = np.zeros((4, 3))
         counts = np.ones(3, np.int64)
         most = max(3, round((4.0 * system.n) ** (1.0 / dim)))
         counts[:dim], scale[:dim] = most, 1.0 / reach
@@ -299,7 +293,7 @@ class ManyChains(Prepared):
             counts[:dim] = np.clip(np.floor(system.box / reach), 1, most)
             scale[:dim] = counts[:dim] / system.box
         heads, lists = np.empty(int(np.prod(counts)), np.int64), np.empty((3, system.n), np.int64)
-        return many_chains.Cells(edges, inverse, scale, counts, heads, *lists)
+        return many_chains.Cells(box.Grid(edges, inverse, origin, scale, counts), heads, *lists)
 
 
 def _route(chain: Chain, stepper: MonteCarlo) -> str:

@@ -27,7 +27,11 @@ def moves(chain: Chain, steps: Array | None = None) -> Moves:
     ValueError
         If these moves would not reach all configurations.
     """
-    _require_known(chain)
+    alone = chain.n == 1 and chain.base == "free"
+    if alone and steps is None:
+        raise _unknown("one bead has nothing to turn, and only pair forces in a system shift it")
+    if not alone:
+        _require_known(chain)
     graph = _Graph(chain)
     held = _held(chain, graph)
     front = GHOSTS if chain.base == "fixed" else 0
@@ -46,7 +50,7 @@ def moves(chain: Chain, steps: Array | None = None) -> Moves:
         first += len(ring)
     if steps is not None:
         table.append((SHIFT, 0, 0, 0, 0))
-    if chain.base == "free":
+    if chain.base == "free" and not alone:
         table.append((POINT, 0, chain.n, -1, int(graph.order[0])))
     if not table:
         raise _unknown("nothing of this chain can turn")
@@ -149,7 +153,7 @@ def _held(chain: Chain, graph: _Graph) -> dict[int, set[int]]:
 def _require_known(chain: Chain) -> None:
     layout = chain.layout
     kinds = layout.hard_rows.kinds
-    if (layout.soft_rows.kinds == LENGTH).any() or not kinds.size:
+    if (layout.soft_rows.kinds == LENGTH).any() or not kinds.size or chain.closing:
         raise _unknown("a soft bond does not change its length")
     if not np.isin(kinds, (LENGTH, ANGLE)).all():
         raise _unknown("torsions, distances and straight bends cannot be held")

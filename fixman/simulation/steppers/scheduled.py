@@ -15,9 +15,10 @@ from fixman.errors import ConstraintSolveError
 from fixman.kernels.algebra.random import WORDS, fill_normals
 from fixman.kernels.simulation.stepping import DECIDE, RESCUES
 from fixman.mechanics.refusals import raise_failure
-from fixman.simulation.steppers import moving, together
+from fixman.simulation.steppers import moving
 from fixman.simulation.steppers.moving import Moving, Schedule, schedule
 from fixman.simulation.steppers.stepper import Described, State, replicated
+from fixman.simulation.steppers.together import Together
 
 __all__ = ["Brownian", "HybridMonteCarlo", "Langevin", "Newton"]
 
@@ -78,15 +79,13 @@ class Scheduled(Described):
         """Return masses (n,), or what stands for them."""
         return chain.masses
 
-    def _start_system(
-        self, system: System, x0: ArrayLike, v0: ArrayLike | None, replicas: int, rng: Any
-    ) -> State:
-        return together.start(self, system, x0, v0, replicas, rng)
-
-    def _start(self, chain: Chain, state: State, v0: ArrayLike | None) -> None:
-        state.v = self._velocities(chain, state, v0)
+    def _start(self, chain: Chain | System, state: State, v0: ArrayLike | None) -> None:
         if self.decides:
             state.tally = np.tile([0.0, 0.0, self.dt], (len(state.x), 1))
+        if isinstance(chain, System):
+            Together.of(chain, state, self).start(state, v0)
+            return
+        state.v = self._velocities(chain, state, v0)
         prepared = Moving.of(chain, state, self)
         begun = prepared.run(state, 0, 1)[0]
         state.v = begun.v  # projected
@@ -115,7 +114,7 @@ class Scheduled(Described):
 
     def _advance(self, chain: Chain | System, state: State, steps: int, workers: int) -> None:
         if isinstance(chain, System):
-            together.advance(self, chain, state, steps, workers)
+            Together.of(chain, state, self).run(state, steps, workers)
             return
         prepared = Moving.of(chain, state, self)
         moved, end = state, state.step + steps

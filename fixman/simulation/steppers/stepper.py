@@ -1,5 +1,6 @@
 """The state of replicas, the protocol of a stepper, and what those of this package share."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from reprlib import Repr
@@ -11,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from fixman._common import arrays
 from fixman._common.arrays import Array
-from fixman.chains.chain import Chain, require_chain
-from fixman.chains.system import System
+from fixman.chains.chain import Chain
+from fixman.chains.system import System, require_model
 from fixman.errors import SingularConstraintError
 from fixman.kernels.algebra.random import WORDS
 from fixman.kernels.chain.rows import ANGLE, LENGTH, SMALLEST_SINE
@@ -41,7 +42,8 @@ class State:
     random : ndarray (R, 4) of uint64
         The random stream of each replica (xoshiro256++); (R, chains, 4) of a system.
     targets : ndarray (R, n_hard)
-        The values that the hard coordinates keep, in the order of ``chain.hard``.
+        The values that the hard coordinates keep, in the order of ``chain.hard``; those of a
+        system chain after chain.
     step : int
     tally : ndarray (R, 3)
         Numbers of moves tried and accepted, and their width; (R, 0) if the stepper has no moves.
@@ -185,24 +187,18 @@ class Described:
         """
         if v0 is not None and self.NO_VELOCITIES:
             raise ValueError(f"v0 must be None: {self.NO_VELOCITIES}")
-        if isinstance(chain, System):
-            return self._start_system(chain, x0, v0, replicas, rng)
-        require_chain(chain)
+        require_model(chain)
         tail = (chain.n, chain.dim)
         replicas = arrays.positive_int(replicas, "replicas", 16 * chain.n * chain.dim)
         x = replicated(arrays.real(x0, tail, "x0"), replicas, tail, "x0")
-        seeds = arrays.seeds(arrays.generator(rng), replicas)
+        streams = (replicas, chain.chains) if isinstance(chain, System) else (replicas,)
+        seeds = arrays.seeds(arrays.generator(rng), math.prod(streams))
         random = np.array([seed.generate_state(WORDS, np.uint64) for seed in seeds])
-        state = State(x, np.zeros_like(x), random, hard_values(chain, x))
+        state = State(x, np.zeros_like(x), random.reshape(*streams, WORDS), held_by(chain, x))
         self._start(chain, state, v0)
         return state
 
-    def _start_system(
-        self, system: System, x0: ArrayLike, v0: ArrayLike | None, replicas: int, rng: Any
-    ) -> State:
-        raise NotImplementedError
-
-    def _start(self, chain: Chain, state: State, v0: ArrayLike | None) -> None:
+    def _start(self, chain: Any, state: State, v0: ArrayLike | None) -> None:
         """Find velocities of a state, and refuse one that steps cannot begin from."""
         raise NotImplementedError
 
@@ -230,10 +226,10 @@ class Described:
 class Prepared:
     """Arguments of kernels for a stepper on the chain of a state."""
 
-    key: tuple[Chain, Any]
+    key: tuple[Any, Any]
 
     @classmethod
-    def of(cls, chain: Chain, state: State, stepper: Any) -> Self:
+    def of(cls, chain: Chain | System, state: State, stepper: Any) -> Self:
         """Make the arguments once for a state, while chain and stepper are the same."""
         found = _prepared.get(state)
         if not isinstance(found, cls) or found.key[0] is not chain or found.key[1] != stepper:
@@ -258,6 +254,15 @@ def replicated(array: Array, replicas: int, tail: tuple[int, int], name: str) ->
         )
     arrays.require_finite(array, tail, name)
     return np.array(np.broadcast_to(array, (replicas, *tail)), order="C")
+
+
+def held_by(model: Chain | System, x: Array) -> Array:
+    """Return values of all hard coordinates (replicas, all), chain after chain."""
+    if isinstance(model, Chain):
+        return hard_values(model, x)
+    both = zip(model.kinds, model.split(x), strict=True)
+    parts = [hard_values(chain, y.reshape(-1, chain.n, chain.dim)) for (chain, _), y in both]
+    return np.concatenate([part.reshape(len(x), -1) for part in parts], axis=1)
 
 
 def hard_values(chain: Chain, x: Array) -> Array:

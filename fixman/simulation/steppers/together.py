@@ -25,73 +25,19 @@ from fixman.kernels.algebra.random import WORDS, accepts
 from fixman.kernels.simulation import stepping
 from fixman.potentials.systems import BoundSystem
 from fixman.simulation.steppers.moving import Group, Moving, pool_of
-from fixman.simulation.steppers.stepper import Prepared, State, hard_values, replicated
+from fixman.simulation.steppers.stepper import Prepared, State, replicated
 
 if TYPE_CHECKING:
     from fixman.simulation.steppers.scheduled import Scheduled
-
-
-def begin(system: System, x0: ArrayLike, replicas: int, rng: Any) -> State:
-    """Return replicas of a system at x0, at rest.
-
-    The random streams of a state are (replicas, chains, 4), and its targets (replicas, all hard
-    coordinates), chain after chain.
-    """
-    tail = (system.n, system.dim)
-    replicas = arrays.positive_int(replicas, "replicas", 16 * system.n * system.dim)
-    x = replicated(arrays.real(x0, tail, "x0"), replicas, tail, "x0")
-    seeds = arrays.seeds(arrays.generator(rng), replicas * system.chains)
-    random = np.array([seed.generate_state(WORDS, np.uint64) for seed in seeds])
-    targets = [
-        hard_values(chain, part.reshape(-1, chain.n, chain.dim)).reshape(replicas, -1)
-        for (chain, _), part in zip(system.kinds, system.split(x), strict=True)
-    ]
-    held = np.concatenate(targets, axis=1)
-    return State(x, np.zeros_like(x), random.reshape(replicas, system.chains, WORDS), held)
-
-
-def start(
-    stepper: Scheduled,
-    system: System,
-    x0: ArrayLike,
-    v0: ArrayLike | None,
-    replicas: int,
-    rng: Any,
-) -> State:
-    """Return replicas of a system at x0, with velocities v0, projected, or drawn at kT."""
-    if stepper.flow is not None:
-        raise ValueError("a flow carries one chain: a system takes no flow")
-    state, tail = begin(system, x0, replicas, rng), (system.n, system.dim)
-    if stepper.decides:
-        state.tally = np.tile([0.0, 0.0, stepper.dt], (len(state.x), 1))
-    velocities = None
-    if v0 is not None:
-        velocities = replicated(arrays.real(v0, tail, "v0"), len(state.x), tail, "v0")
-    together = Together.of(system, state, stepper)  # type: ignore[arg-type]
-    parts = parts_of(system, state)
-    given = [None] * len(parts) if velocities is None else system.split(velocities)
-    for move, part, v in zip(together.movings, parts, given, strict=True):
-        begun = None if v is None else v.reshape(part.x.shape)
-        move.serve(part)
-        move.key[1]._start(move.key[0], part, begun)
-    put_together(system, state, parts)
-    free = all(chain.base == "free" for chain, _ in system.kinds)
-    if velocities is None and not stepper.drifting and system.chains > 1 and free:
-        state.v -= np.average(state.v, axis=1, weights=system.masses)[:, None]
-    together.require_finite(state)
-    return state
-
-
-def advance(stepper: Scheduled, system: System, state: State, steps: int, workers: int) -> None:
-    """Do ``steps`` steps on every replica of a system, in place; errors name chain and bead."""
-    Together.of(system, state, stepper).run(state, steps, workers)  # type: ignore[arg-type]
 
 
 class Together(Prepared):
     """A scheduled stepper on the system of a state."""
 
     def __init__(self, system: System, state: State, stepper: Scheduled) -> None:
-        self.key = (system, stepper)  # type: ignore[assignment]
+        if stepper.flow is not None:
+            raise ValueError("a flow carries one chain: a system takes no flow")
+        self.key = (system, stepper)
         self.system, self.stepper = system, stepper
         self.bound = BoundSystem(system, stepper.potential)
         several_decide = stepper.decides and system.chains > 1
@@ -105,7 +51,24 @@ class Together(Prepared):
             for (chain, _), part in zip(system.kinds, parts_of(system, state), strict=True)
         ]
 
-    def require_finite(self, state: State) -> None:
+    def start(self, state: State, v0: ArrayLike | None) -> None:
+        """Give a state at rest velocities v0, projected, or draw them at kT."""
+        system, stepper = self.system, self.stepper
+        parts, tail = parts_of(system, state), (system.n, system.dim)
+        given: list[Any] = [None] * len(parts)
+        if v0 is not None:
+            v0 = replicated(arrays.real(v0, tail, "v0"), len(state.x), tail, "v0")
+            given = [v.reshape(p.x.shape) for v, p in zip(system.split(v0), parts, strict=True)]
+        for one, part, v in zip(self.movings, parts, given, strict=True):
+            one.serve(part)
+            one.key[1]._start(one.key[0], part, v)
+        put_together(system, state, parts)
+        free = all(chain.base == "free" for chain, _ in system.kinds)
+        if v0 is None and not stepper.drifting and system.chains > 1 and free:
+            state.v -= np.average(state.v, axis=1, weights=system.masses)[:, None]
+        self._require_finite(state)
+
+    def _require_finite(self, state: State) -> None:
         """Refuse positions whose forces are not finite, or energies if these decide."""
         energies = np.zeros(len(state.x)) if self.stepper.decides else None
         found = self.bound.between(state.x, energies=energies)
