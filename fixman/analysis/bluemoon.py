@@ -211,6 +211,11 @@ def mean_force(
 ) -> MeanForce:
     """Mean force dA/dξ along a held coordinate, from configurations alone, in O(n) a frame.
 
+    P(ξ) is the density of ξ itself: a free pair at distance r has A = U − 2 kT ln r.  The error
+    regards correlations in time, but not states that no frame has visited.  ValueError if ξ or
+    another hard coordinate varies over the frames, or there is only one; SingularConstraintError
+    names a frame in which the hard coordinates cannot be held.
+
     Parameters
     ----------
     chain : Chain
@@ -226,19 +231,6 @@ def mean_force(
     sampled : "rigid" or "stiff", optional
         Ensemble of the frames, by default ``ensemble``.  If ξ alone is held, a run with constraints
         and no correction is "rigid".
-
-    Returns
-    -------
-    MeanForce
-        P(ξ) is the density of ξ itself: a free pair at distance r has A = U − 2 kT ln r.  The error
-        regards correlations in time, but not states that no frame has visited.
-
-    Raises
-    ------
-    SingularConstraintError
-        If the hard coordinates cannot be held in some frame, which is named.
-    ValueError
-        If ξ or another hard coordinate varies over the frames; if there is only one frame.
     """
     x, kT = _configurations(chain, x, 1), arrays.positive(kT, "kT")
     sampled = ensemble if sampled is None else sampled

@@ -326,12 +326,8 @@ def _hydrogen_angles(
 
     Oxygens are told by their mass in amu, to which what repartitioning took is added.
     """
-    neighbours: dict[int, list[int]] = {}
-    for i, j in topology.bonds(parents, closures).tolist():
-        neighbours.setdefault(i, []).append(j)
-        neighbours.setdefault(j, []).append(i)
     angles: list[tuple[int, ...]] = []
-    for vertex, ends in sorted(neighbours.items()):
+    for vertex, ends in sorted(topology.neighbours(topology.bonds(parents, closures)).items()):
         light = [end for end in ends if hydrogens[end]]
         taken = sum(masses[end] - 1.008 for end in light if masses[end] > REPARTITIONED)
         oxygen = abs(masses[vertex] + taken - OXYGEN) < NEAR

@@ -65,10 +65,7 @@ class Motion:
     def qdd(self) -> Array:
         """Soft accelerations q̈_a = B_a ẍ + κ_a, (..., n_soft); computed on first access.
 
-        Raises
-        ------
-        SingularCoordinateError
-            If a soft coordinate has no gradient, as on straight 3-D chains.
+        SingularCoordinateError if a soft coordinate has no gradient, as on straight 3-D chains.
         """
         if self._qdd is None:
             layout = self._chain.layout
@@ -94,7 +91,12 @@ def forward_dynamics(
     """Accelerations and tensions of a chain whose hard coordinates stay constant.
 
     H^bb λ = −(B_b M⁻¹ F + κ_b), ẍ = M⁻¹ (F + B_bᵀ λ), q̈_a = B_a ẍ + κ_a with F = f + B_aᵀ τ
-    (theory.md section 3; Lee & Chirikjian 2005, eq. 12, with velocity terms κ).
+    (theory.md section 3; Lee & Chirikjian 2005, eq. 12, with velocity terms κ).  O(n) in time and
+    memory a frame.  ẍ and tensions of linear chains of bonds are exact to rounding for any masses
+    and any bends, and so is q̈ in the plane, on nearly straight chains too.
+
+    SingularConstraintError if the hard coordinates cannot be held here; SingularCoordinateError if
+    a torque is not zero on a coordinate without gradient (sin θ ≤ 4 eps).
 
     Parameters
     ----------
@@ -106,18 +108,6 @@ def forward_dynamics(
         Generalized forces conjugate to the soft coordinates.
     force : (..., n, dim), optional
         Cartesian forces on the beads.
-
-    Raises
-    ------
-    SingularConstraintError
-        If the hard coordinates cannot be held here.
-    SingularCoordinateError
-        If a torque is not zero on a coordinate without gradient (sin θ ≤ 4 eps).
-
-    Notes
-    -----
-    O(n) in time and memory a frame.  ẍ and tensions of linear chains of bonds are exact to rounding
-    for any masses and any bends, and so is q̈ in the plane, on nearly straight chains too.
     """
     require_chain(chain)
     layout = chain.layout
@@ -184,12 +174,8 @@ def inverse_dynamics(
 
     ẍ = B⁻¹ (q̈ − κ) with q̈_b = 0, then τ = (B⁻ᵀ (M ẍ − f))_a, (..., n_soft); both solves go bead by
     bead, in O(n) a frame.  Arguments as in `forward_dynamics`, but for ``qdd (..., n_soft)``; a
-    ValueError for a chain with closures or extra rows.
-
-    Raises
-    ------
-    SingularCoordinateError
-        Where B has no inverse, as on a straight 3-D chain.
+    ValueError for a chain with closures or extra rows, and SingularCoordinateError where B has no
+    inverse, as on a straight 3-D chain.
     """
     require_chain(chain)
     chain.layout.refuse_extra("inverse dynamics")
@@ -230,10 +216,14 @@ def project(
 def project(
     chain: Chain, x: ArrayLike, targets: ArrayLike, v: ArrayLike | None = None
 ) -> Array | tuple[Array, Array]:
-    """Nearest configuration, and velocities, with the given values of the hard coordinates.
+    """Nearest configuration x (..., n, dim), or (x, v), with given values of the hard coordinates.
 
     Σ m |x − x₀|² is stationary on the constraint surface.  The velocities lose the part that would
     change hard coordinates.  O(n) a frame and iteration.
+
+    ConstraintSolveError if the targets are too far, or cannot be met, or the chain is so far from
+    the origin that rounded positions miss them by more than 1e-6; SingularConstraintError if the
+    hard coordinates cannot be held here.
 
     Parameters
     ----------
@@ -243,18 +233,6 @@ def project(
         In the order of ``chain.hard``; ``chain.hard_values(x)`` are those of x.  Straight bends
         have target 0; values up to 0.25 rad, and one number for all, mean 0.
     v : (..., n, dim), optional
-
-    Returns
-    -------
-    x, or (x, v) : ndarray (..., n, dim)
-
-    Raises
-    ------
-    ConstraintSolveError
-        If the targets are too far, or cannot be met, or the chain is so far from the origin that
-        rounded positions miss them by more than 1e-6.
-    SingularConstraintError
-        If the hard coordinates cannot be held here.
     """
     require_chain(chain)
     n, dim, _, hard, _ = chain.layout.sizes

@@ -34,22 +34,11 @@ Matrix: TypeAlias = "sparse.csr_array[Any, Any]"
 
 
 class Partition:
-    """The blocks of H in one configuration, with H^bb factored.
+    """The blocks of H in one configuration x (n, dim) of a chain, with H^bb factored.
 
-    Parameters
-    ----------
-    chain : Chain
-    x : (n, dim)
-
-    Raises
-    ------
-    SingularConstraintError
-        If the hard coordinates cannot be held here.
-
-    Notes
-    -----
-    Construction costs O(n), and each answer too unless its docstring says otherwise.  Blocks of
-    soft coordinates are computed on first access; only these can meet a singular coordinate.
+    SingularConstraintError if the hard coordinates cannot be held here.  Construction costs O(n),
+    and each answer too unless its docstring says otherwise.  Blocks of soft coordinates are
+    computed on first access; only these can meet a singular coordinate.
     """
 
     def __init__(self, chain: Chain, x: ArrayLike) -> None:
@@ -102,6 +91,8 @@ class Partition:
     def solve(self, b: ArrayLike, method: Literal["fused", "lu"] = "fused") -> Array:
         """Soft accelerations (H^aa − H^ab (H^bb)⁻¹ H^ba) b of generalized forces b.
 
+        SingularCoordinateError if a soft coordinate has no gradient here.
+
         Parameters
         ----------
         b : (n_soft,) or (n_soft, k)
@@ -111,11 +102,6 @@ class Partition:
             "lu" loses as many digits as the ratio of masses has.  "fused" forms no block of soft
             coordinates; for linear chains of bonds it is `fixman.forward_dynamics`, accurate for
             any masses.
-
-        Raises
-        ------
-        SingularCoordinateError
-            If a soft coordinate has no gradient here.
         """
         b = arrays.real(b, (), "b")
         soft = self.chain.soft.size
