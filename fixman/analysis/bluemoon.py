@@ -261,17 +261,11 @@ def mean_force(
 def metric(chain: Chain, x: ArrayLike, coordinate: Named | Gradient, step: float = 1e-4) -> Metric:
     """Z and G of a coordinate, for multipliers from elsewhere: see `from_multipliers`.
 
-    Parameters
-    ----------
-    chain : Chain
-        Its hard coordinates include ξ, unless ξ is a function.  The others, which the other program
-        holds besides, count in Z = 1 / ((H^cc)⁻¹)_ξξ.
-    x : (..., n, dim)
-    coordinate : as for `hold`, or a function
-        It returns ∂ξ/∂x (n, dim) of one configuration (n, dim), not zero, nor along what is held,
-        and is called thrice a frame.
-    step : float
-        Largest move of a bead in the differences that give G of a function, with error O(step²).
+    Hard coordinates of the chain are ξ, unless ξ is a function, and what the other program holds
+    besides, which counts in Z = 1 / ((H^cc)⁻¹)_ξξ.  x is (..., n, dim), and the coordinate as for
+    `hold`, or a function that returns ∂ξ/∂x (n, dim) of one configuration (n, dim), not zero, nor
+    along what is held.  It is called thrice a frame: G of a function comes from differences over
+    moves of at most ``step`` of a bead, with error O(step²).
     """
     x, step = _configurations(chain, x), arrays.positive(step, "step")
     if callable(coordinate):

@@ -82,17 +82,10 @@ class Chain:
     ) -> Chain:
         """Make a linear chain of ``n`` mobile beads (theory.md section 1), in O(n).
 
-        Parameters
-        ----------
-        base : "free" or "fixed"
-            A fixed base is the point x₀ = 0; the first link's angle is then measured from e_x.
-        masses : float or (n,)
-            In any unit; the results are in units that match it.
-        hard : kinds, or bool mask over ``coordinates``
-            "length" is freely jointed, ``("length", "angle")`` freely rotating.  Positions of a
-            free chain stay soft, and so do rows that touch a ghost.
-        straight : iterable of (i, j, k), or positions (..., n, dim)
-            Bends that are held straight, as for `Chain.branched`.
+        ``hard`` and ``straight`` are those of `Chain.branched`: "length" is freely jointed,
+        ``("length", "angle")`` freely rotating.  A fixed base is the point x₀ = 0; the first link's
+        angle is then measured from e_x.  Masses are in any unit; the results are in units that
+        match it.
         """
         n = _arrays.positive_int(n, "n", BEAD_BYTES)
         line = np.arange(-1, n - 1)
@@ -120,8 +113,9 @@ class Chain:
         parents : (n,)
             The parent of each bead, a bead of a lower number; parents[0] = −1 is the root's.
         hard : kinds, bool mask over ``coordinates``, "torsional", "h-bonds" or "h-angles"
-            "torsional": the bonds of each bead form one rigid body; a bond that is not
-            ``rotatable`` joins the bodies of its two ends.  "h-bonds": lengths to ``hydrogens``.
+            Rows that touch a ghost stay soft, and positions of a free chain.  "torsional": the
+            bonds of each bead form one rigid body; a bond that is not ``rotatable`` joins the
+            bodies of its two ends.  "h-bonds": lengths to ``hydrogens``.
             "h-angles": every length, and the angles H–X–H and H–O–X; masses in amu identify the
             oxygens.
         extra : iterable of Coordinate
@@ -200,13 +194,12 @@ class Chain:
     ) -> Chain:
         """Make a chain of any connected set of bonds: trees, rings, molecules.
 
-        A breadth-first tree from bead 0 gives the chart.  Bonds outside the tree close rings; they
-        are extra rows if lengths are hard, with the angles at their ends if angles are hard, and
-        with the torsions there that "torsional" holds.  In rings of rigid molecules some rows
-        depend on others.
-
         ``bonds (bonds, 2)`` are pairs of beads in any order; other arguments and errors are those
-        of `Chain.branched`.  ValueError if the bonds leave several components, with their sizes.
+        of `Chain.branched`.  A breadth-first tree from bead 0 gives the chart.  Bonds outside the
+        tree close rings; they are extra rows if lengths are hard, with the angles at their ends if
+        angles are hard, and with the torsions there that "torsional" holds.  In rings of rigid
+        molecules some rows depend on others.  ValueError if the bonds leave several components,
+        with their sizes.
         """
         n = _arrays.positive_int(n, "n", BEAD_BYTES)
         held = extra, straight, masses, hard, rotatable, hydrogens, drop_redundant

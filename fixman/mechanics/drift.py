@@ -60,9 +60,7 @@ def mean_forces(chain: Chain, x: Array, force: Array, friction: Array, kT: float
     total, tensions, six = np.split(out, [n * dim, n * dim + hard], axis=1)
     held = six[:, [[0, 1, 2], [1, 3, 4], [2, 4, 5]]][:, :dim, :dim]
     return MeanForces(
-        total.reshape(*lead, n, dim),
-        tensions.reshape(*lead, hard),
-        held.reshape(*lead, dim, dim),
+        total.reshape(*lead, n, dim), tensions.reshape(*lead, hard), held.reshape(*lead, dim, dim)
     )
 
 

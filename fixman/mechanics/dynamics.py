@@ -163,12 +163,7 @@ def _frames(layout: Layout, x: Array, v: Array, tau: Array, f: Array, out: Array
 
 
 def inverse_dynamics(
-    chain: Chain,
-    x: ArrayLike,
-    v: ArrayLike,
-    qdd: ArrayLike,
-    *,
-    force: ArrayLike | None = None,
+    chain: Chain, x: ArrayLike, v: ArrayLike, qdd: ArrayLike, *, force: ArrayLike | None = None
 ) -> Array:
     """Torques on the soft coordinates that produce given soft accelerations.
 

@@ -52,12 +52,10 @@ def freely_jointed_logdet(
 ) -> Array:
     """ln det H^bb of a chain with hard bonds from the cosines of its bends, (..., bends) → (...).
 
-    Σ ln d_k, where d_k = w_k + e_k and e_k = w_{k−1} (e_{k−1} + w_{k−1} s_k²)/d_{k−1}, with the
-    inverse mass w_k of the bead that ends bond k, starting from e_1 = w_0, which is 0 for a base:
-    elimination of the tridiagonal H^bb without a subtraction.  There is one bond more than bends;
-    lengths and torsions do not matter.  O(bends).  If all bends are equal and masses 1, det H^bb
-    of N bonds is ((1 + s)^(N+1) − (1 − s)^(N+1))/2s with s² = 1 − c², on a fixed base
-    ((1 + s)^N + (1 − s)^N)/2.
+    Elimination of the tridiagonal H^bb without a subtraction (theory.md section 3), O(bends); there
+    is one bond more than bends, and lengths and torsions do not matter.  If all bends are equal and
+    masses 1, det H^bb of N bonds is ((1 + s)^(N+1) − (1 − s)^(N+1))/2s with s² = 1 − c², on a fixed
+    base ((1 + s)^N + (1 − s)^N)/2.
     """
     c = _cosine(cosines, "cosines")
     if not c.ndim:
@@ -120,17 +118,10 @@ def mean_square_cosines(
     """⟨cos² θ⟩ of every bend of a freely jointed chain in the rigid ensemble, (bonds − 1,).
 
     In the stiff ensemble it is 1/d.  For two bonds it is
-    ₂F₁(−½, 3/2; d/2 + 1; κ²)/(d ₂F₁(−½, ½; d/2; κ²)) with κ² = w₁²/((w₀ + w₁)(w₁ + w₂)):
-    (2π/3 − √3/2)/(2π/3 + √3) for equal masses in space.  For more bonds it is a product of integral
-    operators (`fixman.sampling.transfer`), accurate to about 1e-12.  O(bonds): 15 µs a bond for
-    equal masses, 1 to 4 ms a bond where all differ.  ValueError where neighbours differ so much in
-    mass (a thousandfold) that the quadrature does not converge.
-
-    Examples
-    --------
-    >>> from fixman import analytic
-    >>> analytic.mean_square_cosines(4).round(6)
-    array([0.319554, 0.318223, 0.319554])
+    ₂F₁(−½, 3/2; d/2 + 1; κ²)/(d ₂F₁(−½, ½; d/2; κ²)) with κ² = w₁²/((w₀ + w₁)(w₁ + w₂)).  For more
+    bonds it is a product of integral operators (`fixman.sampling.transfer`), accurate to 1e-12.
+    O(bonds): 15 µs a bond for equal masses, 1 to 4 ms a bond where all differ.  ValueError where
+    neighbours differ so much in mass (a thousandfold) that the quadrature does not converge.
     """
     w = _freely_jointed(bonds, dim, masses, base)
     if w.size == 3:
