@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -236,10 +235,8 @@ class Chain:
 
     @cached_property
     def _content(self) -> tuple[Any, ...]:
-        digest = hashlib.blake2b(digest_size=16)
-        for array in (self.masses, self.references, self.hard_mask):
-            digest.update(array.tobytes())
-        return self.n, self.dim, self.base, self.extra, self.redundant, digest.digest()
+        tables = (array.tobytes() for array in (self.masses, self.references, self.hard_mask))
+        return self.n, self.dim, self.base, self.extra, self.redundant, *tables
 
     def __eq__(self, other: object) -> bool:
         return self._content == other._content if isinstance(other, Chain) else NotImplemented

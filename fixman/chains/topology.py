@@ -83,10 +83,6 @@ def references(parents: Index, dim: int, fixed: bool) -> Index:
     The rules are those of theory.md section 1.  Ghosts are −1, −2, −3; a free chain has no −1.
     """
     n = parents.size
-    if np.array_equal(parents, np.arange(-1, n - 1)):  # in a line these are the beads before
-        table = np.arange(n)[:, None] - np.arange(1, dim + 1)
-        table[1:] -= (table[1:] < 0) & (not fixed)
-        return table
     sequence = outwards(parents)
     rank = np.argsort(sequence)
     inner = sequence[parents[sequence] == 0]  # the root's children
