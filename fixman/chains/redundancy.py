@@ -1,10 +1,10 @@
 """Which hard rows depend on the others in every configuration, and which of them to leave out.
 
 How many rows are too many is decided without a tolerance, by elimination in the field of the
-integers modulo 2⁶¹ − 1, at random positions (theory.md section 5).  Which of them go is a choice, and is made by size, so that
-H^bb of those that stay is well conditioned: pivoted QR of rows of norm 1, to which those of the
-chart count LIKED times their size.  Where many rows depend on each other, and no more need to go
-than are beyond the chart, these go.
+integers modulo 2⁶¹ − 1, at random positions (theory.md section 5).  Which of them go is a choice,
+and is made by size, so that H^bb of those that stay is well conditioned: pivoted QR of rows of norm
+1, to which those of the chart count LIKED times their size.  Where many rows depend on each other,
+and no more need to go than are beyond the chart, these go.
 """
 
 from typing import Any
