@@ -149,7 +149,7 @@ def loose(parents: Index, closures: Index, turning: Index) -> Index:
 def ring_bonds(parents: Index, closures: Index) -> tuple[Index, NDArray[np.bool_]]:
     """Bonds (bonds, 2) that lie on rings, closures last, and which lie on one of up to `SMALL`."""
     rank = np.argsort(outwards(parents))
-    around = {bead for pair in closures.tolist() for bead in way(*pair, parents, rank)}
+    around = {bead for i, j in closures.tolist() for bead in way(i, j, parents, rank)}
     beads = np.array(sorted(around), dtype=np.int64)
     found = np.concatenate([np.stack([parents[beads], beads], axis=1), closures])
     near = neighbours(found)

@@ -95,19 +95,12 @@ def forward_dynamics(
     memory a frame.  ẍ and tensions of linear chains of bonds are exact to rounding for any masses
     and any bends, and so is q̈ in the plane, on nearly straight chains too.
 
+    x and v are (..., n, dim).  Velocities with B_b v ≠ 0 change hard coordinates; they are used as
+    given, with q̈_b = 0, and `project` removes that part.  ``torque`` (..., n_soft) are generalized
+    forces conjugate to the soft coordinates, ``force`` (..., n, dim) Cartesian ones on the beads.
+
     SingularConstraintError if the hard coordinates cannot be held here; SingularCoordinateError if
     a torque is not zero on a coordinate without gradient (sin θ ≤ 4 eps).
-
-    Parameters
-    ----------
-    chain : Chain
-    x, v : (..., n, dim)
-        Velocities with B_b v ≠ 0 change hard coordinates.  They are used as given, with q̈_b = 0;
-        `project` removes the part that changes hard coordinates.
-    torque : (..., n_soft), optional
-        Generalized forces conjugate to the soft coordinates.
-    force : (..., n, dim), optional
-        Cartesian forces on the beads.
     """
     require_chain(chain)
     layout = chain.layout
@@ -216,18 +209,13 @@ def project(
     Σ m |x − x₀|² is stationary on the constraint surface.  The velocities lose the part that would
     change hard coordinates.  O(n) a frame and iteration.
 
+    ``targets`` (..., n_hard), or one number for all, are in the order of ``chain.hard``;
+    ``chain.hard_values(x)`` are those of x.  Straight bends have target 0; values up to 0.25 rad,
+    and one number for all, mean 0.
+
     ConstraintSolveError if the targets are too far, or cannot be met, or the chain is so far from
     the origin that rounded positions miss them by more than 1e-6; SingularConstraintError if the
     hard coordinates cannot be held here.
-
-    Parameters
-    ----------
-    chain : Chain
-    x : (..., n, dim)
-    targets : (..., n_hard), or one number for all
-        In the order of ``chain.hard``; ``chain.hard_values(x)`` are those of x.  Straight bends
-        have target 0; values up to 0.25 rad, and one number for all, mean 0.
-    v : (..., n, dim), optional
     """
     require_chain(chain)
     n, dim, _, hard, _ = chain.layout.sizes

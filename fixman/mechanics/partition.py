@@ -91,17 +91,11 @@ class Partition:
     def solve(self, b: ArrayLike, method: Literal["fused", "lu"] = "fused") -> Array:
         """Soft accelerations (H^aa − H^ab (H^bb)⁻¹ H^ba) b of generalized forces b.
 
-        SingularCoordinateError if a soft coordinate has no gradient here.
-
-        Parameters
-        ----------
-        b : (n_soft,) or (n_soft, k)
-            Torques minus velocity terms, conjugate to the soft coordinates.
-        method : "fused" or "lu"
-            "lu" is the published route (eq. 13), by banded LU, or sparse where H^bb has no band;
-            "lu" loses as many digits as the ratio of masses has.  "fused" forms no block of soft
-            coordinates; for linear chains of bonds it is `fixman.forward_dynamics`, accurate for
-            any masses.
+        b, (n_soft,) or (n_soft, k), are torques minus velocity terms, conjugate to the soft
+        coordinates. "lu" is the published route (eq. 13), by banded LU, or sparse where H^bb has no
+        band; it loses as many digits as the ratio of masses has.  "fused" forms no block of soft
+        coordinates; for linear chains of bonds it is `fixman.forward_dynamics`, accurate for any
+        masses. SingularCoordinateError if a soft coordinate has no gradient here.
         """
         b = arrays.real(b, (), "b")
         soft = self.chain.soft.size

@@ -75,6 +75,10 @@ def sample(
 ) -> Sample:
     """Draw independent chains of the rigid or the stiff ensemble, without potentials.
 
+    The chain is linear or a tree; ``lengths``, ``angles`` and ``torsions`` are as for
+    `random_walks`. Threads (``workers``) and the workers of a ``dask.distributed.Client`` draw the
+    same chains.
+
     Stiff: soft angles and torsions follow the measure of space.  Rigid: the density has a further
     factor √det H^bb (theory.md section 4).  If the hard coordinates are exactly the bonds of a
     chain or tree, the transfer operator draws it exactly, bond by bond; otherwise stiff chains get
@@ -86,17 +90,6 @@ def sample(
     bond, the stiff ensemble some 60 ns, weights what `logdet` costs.  Branch points of a tree
     refuse draws, which multiplies the cost from level to level; beyond a hundredfold the tree is
     reweighted.  Tables are made once for a chain, in 0.3 ms for each distinct bend.
-
-    Parameters
-    ----------
-    chain : Chain
-        Linear or a tree.
-    lengths, angles, torsions
-        As for `random_walks`.
-    workers : int
-        Threads.  The chains are the same for any number.
-    client : dask.distributed.Client, optional
-        Its workers draw the chains, with the same result.
     """
     require_chain(chain)
     size, generator = arrays.positive_int(size, "size"), arrays.generator(rng)
