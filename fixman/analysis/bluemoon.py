@@ -211,17 +211,34 @@ def mean_force(
 ) -> MeanForce:
     """Mean force dA/dξ along a held coordinate, from configurations alone, in O(n) a frame.
 
-    The chain holds ξ, as `hold` returns it, and the coordinate is as for `hold`; the model is this
-    chain without ξ.  All frames x (frames, ..., n, dim) have one value of ξ; axis 0 is time,
-    further leading axes are independent chains.  The potential of the run is given as for steppers,
-    or its forces are, like x.  ``ensemble`` is that of the model, and makes no difference if the
-    model holds nothing; ``sampled`` is that of the frames, by default the same.  If ξ alone is
-    held, a run with constraints and no correction is "rigid".
+    Parameters
+    ----------
+    chain : Chain
+        One that holds ξ, as `hold` returns it; the model is this chain without ξ.
+    x : (frames, ..., n, dim)
+        Frames with one value of ξ.  Axis 0 is time, further leading axes are independent chains.
+    coordinate : Coordinate or tuple
+        As for `hold`.
+    potential, force : optional
+        Potential of the run, as for steppers; or its forces, like x.
+    ensemble : "rigid" or "stiff"
+        Ensemble of the model; it makes no difference if the model holds nothing.
+    sampled : "rigid" or "stiff", optional
+        Ensemble of the frames, by default ``ensemble``.  If ξ alone is held, a run with constraints
+        and no correction is "rigid".
 
-    P(ξ) is the density of ξ itself: a free pair at distance r has A = U − 2 kT ln r.  The error
-    regards correlations in time, but not states that no frame has visited.  ValueError if ξ or
-    another hard coordinate varies over the frames, or there is only one; SingularConstraintError
-    names a frame in which the hard coordinates cannot be held.
+    Returns
+    -------
+    MeanForce
+        P(ξ) is the density of ξ itself: a free pair at distance r has A = U − 2 kT ln r.  The error
+        regards correlations in time, but not states that no frame has visited.
+
+    Raises
+    ------
+    SingularConstraintError
+        If the hard coordinates cannot be held in some frame, which is named.
+    ValueError
+        If ξ or another hard coordinate varies over the frames; if there is only one frame.
     """
     x, kT = _configurations(chain, x, 1), arrays.positive(kT, "kT")
     sampled = ensemble if sampled is None else sampled
@@ -252,11 +269,17 @@ def mean_force(
 def metric(chain: Chain, x: ArrayLike, coordinate: Named | Gradient, step: float = 1e-4) -> Metric:
     """Z and G of a coordinate, for multipliers from elsewhere: see `from_multipliers`.
 
-    Hard coordinates of the chain are ξ, unless ξ is a function, and what the other program holds
-    besides, which counts in Z = 1 / ((H^cc)⁻¹)_ξξ.  x is (..., n, dim), and the coordinate as for
-    `hold`, or a function that returns ∂ξ/∂x (n, dim) of one configuration (n, dim), not zero, nor
-    along what is held.  It is called thrice a frame: G of a function comes from differences over
-    moves of at most ``step`` of a bead, with error O(step²).
+    Parameters
+    ----------
+    chain : Chain
+        Its hard coordinates include ξ, unless ξ is a function.  The others, which the other program
+        holds besides, count in Z = 1 / ((H^cc)⁻¹)_ξξ.
+    x : (..., n, dim)
+    coordinate : as for `hold`, or a function
+        It returns ∂ξ/∂x (n, dim) of one configuration (n, dim), not zero, nor along what is held,
+        and is called thrice a frame.
+    step : float
+        Largest move of a bead in the differences that give G of a function, with error O(step²).
     """
     x, step = _configurations(chain, x), arrays.positive(step, "step")
     if callable(coordinate):

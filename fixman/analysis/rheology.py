@@ -71,14 +71,22 @@ def giesekus_stress(
 ) -> Array:
     """½ (κ Q + Q κᵀ) of one chain, Q = Σ_k ζ_k (x_k − X)(x_k − X)ᵀ about the centre of friction.
 
-    (..., dim, dim), symmetric, in units of energy, of a free chain in configurations (..., n, dim);
-    O(n) a frame.  Averages of it are those of the stress in a steady flow.  In shear they are
-    η = ½ Σ ζ⟨(y − Y)²⟩ and Ψ₁ = Σ ζ⟨(x − X)(y − Y)⟩/γ̇; Ψ₂ is 0 without an error.
+    (..., dim, dim), symmetric, in units of energy; O(n) a frame.
+    Averages of it are those of the stress in a steady flow.  In shear they are η = ½ Σ ζ⟨(y − Y)²⟩
+    and Ψ₁ = Σ ζ⟨(x − X)(y − Y)⟩/γ̇; Ψ₂ is 0 without an error.
 
-    ``times (frames,)``, ``run.times`` of axis 0 of x, are needed without a flow, or if the flow is
-    a function of time.  The stress then has −½ dQ/dt by differences between frames; frames must be
-    close, and only averages over many replicas are useful.  A jump of the flow is smeared over the
-    next frames.
+    Parameters
+    ----------
+    chain : Chain
+        Free.
+    x : (..., n, dim)
+    stepper : Brownian
+        The stepper that made the frames, or one that describes their solvent.
+    times : (frames,), optional
+        ``run.times`` of the frames, axis 0 of x; needed without a flow, or if the flow is a
+        function of time.  The stress then has −½ dQ/dt by differences between frames; frames must
+        be close, and only averages over many replicas are useful.  A jump of the flow is smeared
+        over the next frames.
     """
     x, zeta, times = _checked(chain, x, stepper, times, free=True)
     kappa = _gradients(chain, x, stepper, times)

@@ -81,10 +81,17 @@ class Chain:
     ) -> Chain:
         """Make a linear chain of ``n`` mobile beads (theory.md section 1), in O(n).
 
-        ``hard`` and ``straight`` are those of `Chain.branched`: "length" is freely jointed,
-        ``("length", "angle")`` freely rotating.  A fixed base is the point x₀ = 0; the first link's
-        angle is then measured from e_x.  Masses are in any unit; the results are in units that
-        match it.
+        Parameters
+        ----------
+        base : "free" or "fixed"
+            A fixed base is the point x₀ = 0; the first link's angle is then measured from e_x.
+        masses : float or (n,)
+            In any unit; the results are in units that match it.
+        hard : kinds, or bool mask over ``coordinates``
+            "length" is freely jointed, ``("length", "angle")`` freely rotating.  Positions of a
+            free chain stay soft, and so do rows that touch a ghost.
+        straight : iterable of (i, j, k), or positions (..., n, dim)
+            Bends that are held straight, as for `Chain.branched`.
         """
         n = _arrays.positive_int(n, "n", BEAD_BYTES)
         line = np.arange(-1, n - 1)

@@ -91,16 +91,30 @@ def forward_dynamics(
     """Accelerations and tensions of a chain whose hard coordinates stay constant.
 
     H^bb λ = −(B_b M⁻¹ F + κ_b), ẍ = M⁻¹ (F + B_bᵀ λ), q̈_a = B_a ẍ + κ_a with F = f + B_aᵀ τ
-    (theory.md section 3; Lee & Chirikjian 2005, eq. 12, with velocity terms κ).  O(n) in time and
-    memory a frame.  ẍ and tensions of linear chains of bonds are exact to rounding for any masses
-    and any bends, and so is q̈ in the plane, on nearly straight chains too.
+    (theory.md section 3; Lee & Chirikjian 2005, eq. 12, with velocity terms κ).
 
-    x and v are (..., n, dim).  Velocities with B_b v ≠ 0 change hard coordinates; they are used as
-    given, with q̈_b = 0, and `project` removes that part.  ``torque`` (..., n_soft) are generalized
-    forces conjugate to the soft coordinates, ``force`` (..., n, dim) Cartesian ones on the beads.
+    Parameters
+    ----------
+    chain : Chain
+    x, v : (..., n, dim)
+        Velocities with B_b v ≠ 0 change hard coordinates.  They are used as given, with q̈_b = 0;
+        `project` removes the part that changes hard coordinates.
+    torque : (..., n_soft), optional
+        Generalized forces conjugate to the soft coordinates.
+    force : (..., n, dim), optional
+        Cartesian forces on the beads.
 
-    SingularConstraintError if the hard coordinates cannot be held here; SingularCoordinateError if
-    a torque is not zero on a coordinate without gradient (sin θ ≤ 4 eps).
+    Raises
+    ------
+    SingularConstraintError
+        If the hard coordinates cannot be held here.
+    SingularCoordinateError
+        If a torque is not zero on a coordinate without gradient (sin θ ≤ 4 eps).
+
+    Notes
+    -----
+    O(n) in time and memory a frame.  ẍ and tensions of linear chains of bonds are exact to rounding
+    for any masses and any bends, and so is q̈ in the plane, on nearly straight chains too.
     """
     require_chain(chain)
     layout = chain.layout
@@ -204,18 +218,31 @@ def project(
 def project(
     chain: Chain, x: ArrayLike, targets: ArrayLike, v: ArrayLike | None = None
 ) -> Array | tuple[Array, Array]:
-    """Nearest configuration x (..., n, dim), or (x, v), with given values of the hard coordinates.
+    """Nearest configuration, and velocities, with the given values of the hard coordinates.
 
     Σ m |x − x₀|² is stationary on the constraint surface.  The velocities lose the part that would
     change hard coordinates.  O(n) a frame and iteration.
 
-    ``targets`` (..., n_hard), or one number for all, are in the order of ``chain.hard``;
-    ``chain.hard_values(x)`` are those of x.  Straight bends have target 0; values up to 0.25 rad,
-    and one number for all, mean 0.
+    Parameters
+    ----------
+    chain : Chain
+    x : (..., n, dim)
+    targets : (..., n_hard), or one number for all
+        In the order of ``chain.hard``; ``chain.hard_values(x)`` are those of x.  Straight bends
+        have target 0; values up to 0.25 rad, and one number for all, mean 0.
+    v : (..., n, dim), optional
 
-    ConstraintSolveError if the targets are too far, or cannot be met, or the chain is so far from
-    the origin that rounded positions miss them by more than 1e-6; SingularConstraintError if the
-    hard coordinates cannot be held here.
+    Returns
+    -------
+    x, or (x, v) : ndarray (..., n, dim)
+
+    Raises
+    ------
+    ConstraintSolveError
+        If the targets are too far, or cannot be met, or the chain is so far from the origin that
+        rounded positions miss them by more than 1e-6.
+    SingularConstraintError
+        If the hard coordinates cannot be held here.
     """
     require_chain(chain)
     n, dim, _, hard, _ = chain.layout.sizes

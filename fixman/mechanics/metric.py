@@ -39,19 +39,34 @@ LARGEST_WORKSPACE = 2**28
 def logdet(
     chain: Chain, x: ArrayLike, *, inverse_masses: ArrayLike | None = None, workers: int = 1
 ) -> Array:
-    """ln det H^bb (...) of each configuration x (..., n, dim) (Fixman 1974).
+    """ln det H^bb of each configuration (Fixman 1974).
 
-    Zero without hard coordinates; it depends on units of mass and length by a constant only.
-    ``inverse_masses`` (a number or (n,)) are the chain's own by default; inverse frictions give the
-    mobility metric.  Threads (``workers``) over a batch of frames change no bit.  A Dask array,
-    chunked over frames, stays lazy.
+    Parameters
+    ----------
+    chain : Chain
+    x : (..., n, dim)
+        A Dask array, chunked over frames, stays lazy.
+    inverse_masses : float or (n,), optional
+        The chain's own by default.  Inverse frictions give the mobility metric.
+    workers : int
+        Threads over a batch of frames; they change no bit.
 
+    Returns
+    -------
+    ndarray (...)
+        Depends on units of mass and length by a constant only.  Zero without hard coordinates.
+
+    Raises
+    ------
+    SingularConstraintError
+        If the hard coordinates cannot be held in some frame, which is named.  Bonds alone never
+        fail unless beads coincide or a ring folds flat, straight chains included.
+
+    Notes
+    -----
     O(n) a frame for chains and trees of bounded degree and for each ring; linear chains of bonds
     alone are factored without subtraction.  Batches are computed eight frames at a time, in up to
     256 MB a thread; a frame's answer is the same to the last bit alone and in any batch.
-
-    SingularConstraintError names a frame in which the hard coordinates cannot be held.  Bonds alone
-    never fail unless beads coincide or a ring folds flat, straight chains included.
     """
     return _each(chain, x, inverse_masses, workers, 1.0)
 
@@ -82,11 +97,15 @@ def fixman_force(
 ) -> Array:
     """−∂U/∂x = −kT Σ_i (∂²q_i/∂x∂x) W_i, W = (H^bb)⁻¹ B_b M⁻¹, of the Fixman potential, exactly.
 
-    Forces (..., n, dim) in units of kT over length.  Constraints cancel the components along hard
-    coordinates.  Net force and torque on a free chain vanish.  If a bend held straight is off by δ,
-    the force is accurate to O(δ).  Parameters and errors are those of `logdet`; the cost is two to
-    three times as much, since (H^bb)⁻¹ is needed on the pattern of the factor only (theory.md
-    section 4).
+    Parameters and errors are those of `logdet`; the cost is two to three times as much, since
+    (H^bb)⁻¹ is needed on the pattern of the factor only (theory.md section 4).
+
+    Returns
+    -------
+    ndarray (..., n, dim)
+        In units of kT over length.  Constraints cancel the components along hard coordinates.  Net
+        force and torque on a free chain vanish.  If a bend held straight is off by δ, the force is
+        accurate to O(δ).
     """
     kT = arrays.positive(kT, "kT")
     return _each(chain, x, inverse_masses, workers, kT, forces=True)
@@ -116,17 +135,31 @@ def reweight(
 ) -> Reweighting:
     """Weights (det H^bb)^{−½} that turn samples of the rigid ensemble into stiff ones.
 
-    Axis 0 of x (frames, ..., n, dim) is time; further leading axes are independent chains.  An
-    average of the stiff ensemble is ``(np.exp(log_weights) * values).sum()``.  Its
-    ``effective_size`` is Kish's (Σw)²/Σw² over the statistical inefficiency along time of w (A −
-    ⟨A⟩) for the ``observable`` A (frames, ...); without A, it is that for ½ ln det H^bb.  Some
-    observables, above all the end-to-end vector of a long chain, are correlated much longer than
-    the weights.  Kish's share falls as e^{−N/340} for N freely jointed bonds of equal masses, and
-    faster if more is hard: use weights for short chains, and `fixman_force` for long ones.
+    An average of the stiff ensemble is ``(np.exp(log_weights) * values).sum()``.
 
-    Other parameters, errors and cost are those of `logdet`, and O(frames ln frames);
-    ``inverse_masses`` mean that the samples are of the rigid mobility metric.  Weights of Dask
-    arrays are computed.
+    Parameters
+    ----------
+    chain : Chain
+    x : (frames, ..., n, dim)
+        Axis 0 is time; further leading axes are independent chains.
+    observable : (frames, ...), optional
+        Values to be averaged, for ``effective_size``.  Some observables, above all the end-to-end
+        vector of a long chain, are correlated much longer than the weights.
+    inverse_masses, workers
+        As `logdet`; ``inverse_masses`` mean that the samples are of the rigid mobility metric.
+
+    Returns
+    -------
+    Reweighting
+        ``effective_size`` is Kish's (Σw)²/Σw² over the statistical inefficiency along time of
+        w (A − ⟨A⟩) for the observable A.  Without A, the size is that for ½ ln det H^bb.  Kish's
+        share falls as e^{−N/340} for N freely jointed bonds of equal masses, and faster if more is
+        hard: use weights for short chains, and `fixman_force` for long ones.
+
+    Notes
+    -----
+    Errors are those of `logdet`.  The cost is that of `logdet` plus O(frames ln frames).  Weights
+    of Dask arrays are computed.
     """
     half = 0.5 * np.asarray(logdet(chain, x, inverse_masses=inverse_masses, workers=workers))
     if half.ndim == 0:

@@ -34,11 +34,22 @@ Matrix: TypeAlias = "sparse.csr_array[Any, Any]"
 
 
 class Partition:
-    """The blocks of H in one configuration x (n, dim) of a chain, with H^bb factored.
+    """The blocks of H in one configuration, with H^bb factored.
 
-    SingularConstraintError if the hard coordinates cannot be held here.  Construction costs O(n),
-    and each answer too unless its docstring says otherwise.  Blocks of soft coordinates are
-    computed on first access; only these can meet a singular coordinate.
+    Parameters
+    ----------
+    chain : Chain
+    x : (n, dim)
+
+    Raises
+    ------
+    SingularConstraintError
+        If the hard coordinates cannot be held here.
+
+    Notes
+    -----
+    Construction costs O(n), and each answer too unless its docstring says otherwise.  Blocks of
+    soft coordinates are computed on first access; only these can meet a singular coordinate.
     """
 
     def __init__(self, chain: Chain, x: ArrayLike) -> None:
@@ -91,11 +102,20 @@ class Partition:
     def solve(self, b: ArrayLike, method: Literal["fused", "lu"] = "fused") -> Array:
         """Soft accelerations (H^aa − H^ab (H^bb)⁻¹ H^ba) b of generalized forces b.
 
-        b, (n_soft,) or (n_soft, k), are torques minus velocity terms, conjugate to the soft
-        coordinates. "lu" is the published route (eq. 13), by banded LU, or sparse where H^bb has no
-        band; it loses as many digits as the ratio of masses has.  "fused" forms no block of soft
-        coordinates; for linear chains of bonds it is `fixman.forward_dynamics`, accurate for any
-        masses. SingularCoordinateError if a soft coordinate has no gradient here.
+        Parameters
+        ----------
+        b : (n_soft,) or (n_soft, k)
+            Torques minus velocity terms, conjugate to the soft coordinates.
+        method : "fused" or "lu"
+            "lu" is the published route (eq. 13), by banded LU, or sparse where H^bb has no band;
+            "lu" loses as many digits as the ratio of masses has.  "fused" forms no block of soft
+            coordinates; for linear chains of bonds it is `fixman.forward_dynamics`, accurate for
+            any masses.
+
+        Raises
+        ------
+        SingularCoordinateError
+            If a soft coordinate has no gradient here.
         """
         b = arrays.real(b, (), "b")
         soft = self.chain.soft.size

@@ -26,10 +26,15 @@ Index = NDArray[np.int64]
 class Tridiagonal:
     """H^bb of a chain of bonds: diagonal w_{k−1} + w_k, off-diagonal −w_k c_{k+1}.
 
-    ``weights (m + 1,)`` are inverse masses of the joints, not negative, zero for a fixed base;
-    ``cosines`` and ``sines (m − 1,)`` those of the angles between bonds, sines of either sign.
-    They give the pivots without subtraction, with all digits on straight chains (theory.md section
-    3).
+    Weights, cosines and sines give the pivots without subtraction, with all digits on straight
+    chains (theory.md section 3).
+
+    Parameters
+    ----------
+    weights : (m + 1,)
+        Inverse masses of the joints, not negative; zero for a fixed base.
+    cosines, sines : (m − 1,)
+        Cosines and sines of the angles between bonds; the sign of a sine does not matter.
     """
 
     def __init__(self, weights: ArrayLike, cosines: ArrayLike, sines: ArrayLike) -> None:
@@ -69,9 +74,15 @@ def _neighbours(m: int) -> sparse.Symbolic:
 class Sparse:
     """A sparse symmetric positive definite matrix, eliminated in the order of its rows.
 
-    A tree from its leaves to its root creates no fill.  ``matrix`` is a scipy.sparse array (m, m),
-    of which only the lower triangle is read.  ``symbolic`` is ``other.symbolic`` of a matrix that
-    has elements wherever this one has; it saves the search for the pattern of the factor.
+    A tree from its leaves to its root creates no fill.
+
+    Parameters
+    ----------
+    matrix : scipy.sparse array (m, m)
+        Only the lower triangle is read.
+    symbolic : Symbolic, optional
+        ``other.symbolic`` of a matrix that has elements wherever this one has; it saves the search
+        for the pattern of the factor.
     """
 
     def __init__(self, matrix: Any, symbolic: sparse.Symbolic | None = None) -> None:
@@ -116,10 +127,15 @@ class Sparse:
 class BlockTridiagonal(Sparse):
     """A symmetric positive definite matrix of blocks on and beside the diagonal.
 
-    ``diagonal (m, k, k)`` are those on it, of which only lower triangles are read, and ``lower (m −
-    1, k, k)`` those below: ``lower[i]`` stands in the rows of block i + 1 and the columns of block
-    i.  ``sizes (m,)`` are rows of each block where they differ, 0…k; elements beyond them are
-    ignored.
+    Parameters
+    ----------
+    diagonal : (m, k, k)
+        Diagonal blocks; only their lower triangles are read.
+    lower : (m − 1, k, k)
+        Blocks below the diagonal: ``lower[i]`` stands in the rows of block i + 1 and the columns
+        of block i.
+    sizes : (m,), optional
+        Rows of each block where they differ, 0…k; elements beyond them are ignored.
     """
 
     def __init__(

@@ -118,10 +118,17 @@ def mean_square_cosines(
     """⟨cos² θ⟩ of every bend of a freely jointed chain in the rigid ensemble, (bonds − 1,).
 
     In the stiff ensemble it is 1/d.  For two bonds it is
-    ₂F₁(−½, 3/2; d/2 + 1; κ²)/(d ₂F₁(−½, ½; d/2; κ²)) with κ² = w₁²/((w₀ + w₁)(w₁ + w₂)).  For more
-    bonds it is a product of integral operators (`fixman.sampling.transfer`), accurate to 1e-12.
-    O(bonds): 15 µs a bond for equal masses, 1 to 4 ms a bond where all differ.  ValueError where
-    neighbours differ so much in mass (a thousandfold) that the quadrature does not converge.
+    ₂F₁(−½, 3/2; d/2 + 1; κ²)/(d ₂F₁(−½, ½; d/2; κ²)) with κ² = w₁²/((w₀ + w₁)(w₁ + w₂)):
+    (2π/3 − √3/2)/(2π/3 + √3) for equal masses in space.  For more bonds it is a product of integral
+    operators (`fixman.sampling.transfer`), accurate to about 1e-12.  O(bonds): 15 µs a bond for
+    equal masses, 1 to 4 ms a bond where all differ.  ValueError where neighbours differ so much in
+    mass (a thousandfold) that the quadrature does not converge.
+
+    Examples
+    --------
+    >>> from fixman import analytic
+    >>> analytic.mean_square_cosines(4).round(6)
+    array([0.319554, 0.318223, 0.319554])
     """
     w = _freely_jointed(bonds, dim, masses, base)
     if w.size == 3:

@@ -33,18 +33,24 @@ def random_walks(
     torsions: ArrayLike = math.pi,
     rng: int | np.random.Generator | None = None,
 ) -> Array:
-    """Random configurations (size, n, d) with given values of the hard coordinates, in O(n) each.
-
-    ``lengths``, ``angles`` and ``torsions`` are those of hard coordinates, and of soft lengths,
-    angles in radians: one number, or one for each coordinate of the kind in the order of
-    ``chain.coordinates``.  Distances, sums and differences keep the values that are drawn.  A free
-    chain has its first bead at the origin.
+    """Random configurations with given values of the hard coordinates.
 
     Soft angles and torsions are drawn with the measure of space, dΩ = sin θ dθ dφ.  If all lengths
     are hard and there are no closures, extra rows or potentials, the walks are independent samples
     of the stiff ensemble.  Rings start as open walks; closures are then brought to their values in
-    steps; ConstraintSolveError if these are impossible, or too far.  Chains of a system in a box
-    have random centres and overlap: see `push_off`.
+    steps.  Chains of a system in a box have random centres and overlap: see `push_off`.
+
+    Parameters
+    ----------
+    lengths, angles, torsions : float, or one for each coordinate of the kind
+        Values of hard coordinates and of soft lengths, angles in radians, in the order of
+        ``chain.coordinates``.  Distances, sums and differences keep the values that are drawn.
+
+    Returns
+    -------
+    ndarray (size, n, d)
+        O(n) a walk; a free chain has its first bead at the origin.  ConstraintSolveError if
+        closures do not reach their values: these are impossible, or too far.
     """
     require_model(chain)
     size, generator = arrays.positive_int(size, "size"), arrays.generator(rng)

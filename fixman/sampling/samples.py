@@ -75,21 +75,33 @@ def sample(
 ) -> Sample:
     """Draw independent chains of the rigid or the stiff ensemble, without potentials.
 
-    The chain is linear or a tree; ``lengths``, ``angles`` and ``torsions`` are as for
-    `random_walks`. Threads (``workers``) and the workers of a ``dask.distributed.Client`` draw the
-    same chains.
-
     Stiff: soft angles and torsions follow the measure of space.  Rigid: the density has a further
     factor √det H^bb (theory.md section 4).  If the hard coordinates are exactly the bonds of a
     chain or tree, the transfer operator draws it exactly, bond by bond; otherwise stiff chains get
     the weight √det H^bb.  ``method`` says which.  If ``effective_size`` is small, as for long
-    chains with hard angles, use `fixman.MonteCarlo`.  Free chains have bead 0 at the origin.
+    chains with hard angles, use `fixman.MonteCarlo`.
 
+    Parameters
+    ----------
+    chain : Chain
+        Linear or a tree, without extra rows.
+    lengths, angles, torsions
+        As for `random_walks`.
+    workers : int
+        Threads.  The chains are the same for any number.
+    client : dask.distributed.Client, optional
+        Its workers draw the chains, with the same result.
+
+    Notes
+    -----
     ValueError for soft lengths, for rings and other extra rows, and where neighbours differ so much
-    in mass that the quadrature does not converge.  O(n) a chain: for bonds alone 30 to 60 ns a
-    bond, the stiff ensemble some 60 ns, weights what `logdet` costs.  Branch points of a tree
-    refuse draws, which multiplies the cost from level to level; beyond a hundredfold the tree is
-    reweighted.  Tables are made once for a chain, in 0.3 ms for each distinct bend.
+    in mass that the quadrature does not converge.  A free chain has its
+    first bead at the origin.
+
+    O(n) a chain: for bonds alone 30 to 60 ns a bond, the stiff ensemble some 60 ns, weights what
+    `logdet` costs.  Branch points of a tree refuse draws, which multiplies the cost from level to
+    level; beyond a hundredfold the tree is reweighted.  Tables are made once for a chain, in 0.3 ms
+    for each distinct bend.
     """
     require_chain(chain)
     size, generator = arrays.positive_int(size, "size"), arrays.generator(rng)

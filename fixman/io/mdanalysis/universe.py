@@ -50,13 +50,20 @@ def open_universe(
 ) -> tuple[Any, tuple[str, ...]]:
     """Open files as an MDAnalysis Universe that has masses; with notes of what was assumed.
 
-    ``atom_style`` are the columns of a LAMMPS data file, by LAMMPS's name, "full", or
-    "id resid type x y z"; by default what its line ``Atoms # full`` says. Formats are MDAnalysis's
-    names; by default the files' extensions, or "data.…" and "dump.…" as LAMMPS has them. ``masses``
-    are one for all atoms, or by type (by name if there are no types), ``"1=12.011,2=1.008"`` or a
-    mapping; by default those of the topology, or else those of the elements.
-
     ValueError for files that cannot be read, are of another kind, or contradict each other.
+
+    Parameters
+    ----------
+    topology, trajectory : str or os.PathLike
+    atom_style : str, optional
+        Columns of a LAMMPS data file, by LAMMPS's name, "full", or "id resid type x y z"; by
+        default what its line ``Atoms # full`` says.
+    topology_format, format : str, optional
+        Formats of topology and trajectory, by MDAnalysis's names; by default their extensions, or
+        "data.…" and "dump.…" as LAMMPS has them.
+    masses : str, float or mapping, optional
+        One mass for all atoms, or masses by type (by name if there are no types),
+        ``"1=12.011,2=1.008"``. By default those of the topology, or else those of the elements.
     """
     paths = [_path(topology), *(_path(path) for path in [trajectory] if path is not None)]
     kinds = [format_of(*each) for each in zip(paths, (topology_format, format), strict=False)]
