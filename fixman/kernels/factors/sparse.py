@@ -112,15 +112,34 @@ def places(symbolic: Symbolic, i: NDArray[np.integer], j: NDArray[np.integer]) -
 
 @exact
 def gather(V, j, symbolic, work, like):
-    """Column j less what the columns to its left take from it, in ``work`` at its rows."""
+    """Column j less what the columns to its left take from it, in ``work`` at its rows.
+
+    Two columns with the same rows from j on are taken at once, which halves loads and stores.
+    """
     first, row, left_first, left_place, left_column = symbolic
     for p in range(entry(first, j), entry(first, j + 1)):
         store(work, entry(row, p), load(V, p, like))
-    for t in range(entry(left_first, j), entry(left_first, j + 1)):
+    t = entry(left_first, j)
+    stop = entry(left_first, j + 1)
+    while t < stop:
         q = entry(left_place, t)
         k = entry(left_column, t)
+        end = entry(first, k + 1)
         ratio = load(V, q, like) * load(V, entry(first, k), like)
-        for p in range(q, entry(first, k + 1)):
+        t += 1
+        if t < stop and entry(left_column, t) == entry(row, entry(first, k) + 1):
+            # The next column holds what this one does below it: with as many rows, the same.
+            k = entry(left_column, t)
+            shift = entry(left_place, t) - q
+            if entry(first, k + 1) == end + shift:
+                other = load(V, q + shift, like) * load(V, entry(first, k), like)
+                for p in range(q, end):
+                    i = entry(row, p)
+                    rest = fma(-ratio, load(V, p, like), load(work, i, like))
+                    store(work, i, fma(-other, load(V, p + shift, like), rest))
+                t += 1
+                continue
+        for p in range(q, end):
             i = entry(row, p)
             store(work, i, fma(-ratio, load(V, p, like), load(work, i, like)))
 
