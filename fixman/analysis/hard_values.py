@@ -171,20 +171,16 @@ def _alike(kind: tuple[Any, ...], members: list[tuple[list[int], ...]]) -> Piece
 class _Tree:
     def __init__(self, chain: Chain, only_lengths: bool) -> None:
         self.references = chain.references.tolist()
+        self._parents = chain.references[:, 0]
         self._rank = np.argsort(chain.layout.outwards).tolist()
         self._hard = chain.hard_mask.tolist()
         self._only_lengths = only_lengths
 
     def between(self, ends: tuple[int, ...]) -> set[int]:
         """All beads of the tree on the ways between some of them."""
-        beads, one = set(ends), ends[0]
-        for two in ends[1:]:
-            while one != two:  # whichever hangs lower climbs, up to where both branches meet
-                if self._rank[one] < self._rank[two]:
-                    one, two = two, one
-                one = self.references[one][0]
-                beads.add(one)
-        return beads
+        ways = (topology.way(ends[0], end, self._parents, self._rank) for end in ends[1:])
+        below = [bead for way in ways for bead in way]
+        return {*ends, *below, *self._parents[below].tolist()}
 
     def rows(self, beads: list[int]) -> list[int]:
         """Rows of the chart that name no other bead; one that places a bead names all before it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -123,8 +122,9 @@ class Chain:
         parents : (n,)
             The parent of each bead, a bead of a lower number; parents[0] = −1 is the root's.
         hard : kinds, bool mask over ``coordinates``, "torsional", "h-bonds" or "h-angles"
-            "torsional": the bonds of each bead form one rigid body; a bond that is not
-            ``rotatable`` joins the bodies of its two ends.  "h-bonds": lengths to ``hydrogens``.
+            Rows that touch a ghost stay soft, and positions of a free chain.  "torsional": the
+            bonds of each bead form one rigid body; a bond that is not ``rotatable`` joins the
+            bodies of its two ends.  "h-bonds": lengths to ``hydrogens``.
             "h-angles": every length, and the angles H–X–H and H–O–X; masses in amu identify the
             oxygens.
         extra : iterable of Coordinate
@@ -203,13 +203,12 @@ class Chain:
     ) -> Chain:
         """Make a chain of any connected set of bonds: trees, rings, molecules.
 
-        A breadth-first tree from bead 0 gives the chart.  Bonds outside the tree close rings; they
-        are extra rows if lengths are hard, with the angles at their ends if angles are hard, and
-        with the torsions there that "torsional" holds.  In rings of rigid molecules some rows
-        depend on others.
-
         ``bonds (bonds, 2)`` are pairs of beads in any order; other arguments and errors are those
-        of `Chain.branched`.  ValueError if the bonds leave several components, with their sizes.
+        of `Chain.branched`.  A breadth-first tree from bead 0 gives the chart.  Bonds outside the
+        tree close rings; they are extra rows if lengths are hard, with the angles at their ends if
+        angles are hard, and with the torsions there that "torsional" holds.  In rings of rigid
+        molecules some rows depend on others.  ValueError if the bonds leave several components,
+        with their sizes.
         """
         n = _arrays.positive_int(n, "n", BEAD_BYTES)
         held = extra, straight, masses, hard, rotatable, hydrogens, drop_redundant
@@ -245,11 +244,8 @@ class Chain:
 
     @cached_property
     def _content(self) -> tuple[Any, ...]:
-        digest = hashlib.blake2b(digest_size=16)
-        for array in (self.masses, self.references, self.hard_mask):
-            digest.update(array.tobytes())
-        rows = self.extra, self.redundant, self.closing
-        return self.n, self.dim, self.base, *rows, digest.digest()
+        tables = (array.tobytes() for array in (self.masses, self.references, self.hard_mask))
+        return self.n, self.dim, self.base, self.extra, self.redundant, self.closing, *tables
 
     def __eq__(self, other: object) -> bool:
         return self._content == other._content if isinstance(other, Chain) else NotImplemented

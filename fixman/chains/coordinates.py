@@ -98,24 +98,9 @@ class Rows:
 
     def values(self, x: Array) -> tuple[Array, int]:
         """Values (frames, m) in configurations (..., n, d), and the first bad frame or −1."""
-        frames = x.size // (self.n * self.dim)
-        if np.all(self.kinds == LENGTH) and (self.columns[:, :2] >= 0).all():
-            return self._lengths(x.reshape(frames, self.n, self.dim))
-        q = np.empty((frames, len(self)))
+        q = np.empty((x.size // (self.n * self.dim), len(self)))
         shape = (self.n, self.dim, self.fixed, self.formulas, self.beads)
         return q, charts.internal_frames(x.reshape(-1), *shape, q)
-
-    def _lengths(self, x: Array) -> tuple[Array, int]:
-        """Lengths between beads, with nothing to compile: many chains have no more."""
-        square = np.zeros((len(x), len(self)))
-        i, j = self.columns[:, 0], self.columns[:, 1]
-        with np.errstate(all="ignore"):
-            for a in range(self.dim):
-                step = x[:, j, a] - x[:, i, a]
-                square += step * step
-            bad = ~_measurable(square).all(axis=1)
-            bad |= ~np.isfinite(x).all(axis=(1, 2))
-            return np.sqrt(square), int(np.argmax(bad)) if bad.any() else -1
 
     def gradients(self, x: Array) -> tuple[Array, NDArray[np.bool_]]:
         """Wilson rows (m, 4, 3) in one configuration, and which of them there are."""
@@ -151,7 +136,9 @@ class Rows:
         lengths = self.parts(2)
         q = lengths.values(_one(self, x, frame))[0][0]
         with np.errstate(all="ignore"):
-            bad = np.flatnonzero(~_measurable(q * q))
+            square = q * q
+            good = (square > kernel.SMALLEST_SQUARE) & (square < kernel.LARGEST_SQUARE)
+            bad = np.flatnonzero(~good)
         if not bad.size:
             return
         row = int(bad[np.argmin(q[bad])])
@@ -195,10 +182,6 @@ class Rows:
 
 def in_line(bends: Iterable[tuple[int, ...]]) -> str:
     return f"straight={list(dict.fromkeys(min(bend, bend[::-1]) for bend in bends))}"
-
-
-def _measurable(square: Array) -> NDArray[np.bool_]:
-    return (square > kernel.SMALLEST_SQUARE) & (square < kernel.LARGEST_SQUARE)
 
 
 def _one(rows: Rows, x: Array, frame: int) -> Array:

@@ -136,7 +136,9 @@ def resolve(
     if word == "torsional":
         mask = _torsional(table, references, turning)
     elif word == "h-angles":
-        mask = (table.kinds == LENGTH) | _is_among(table, angles)
+        known = {*angles, *(beads[::-1] for beads in angles)}
+        bent = [k == ANGLE and table[row].beads in known for row, k in enumerate(table.kinds)]
+        mask = (table.kinds == LENGTH) | bent
     elif light is not None:
         ends = table.columns[:, :2]
         mask = (table.kinds == LENGTH) & (ends >= 0).all(axis=1) & light[ends].any(axis=1)
@@ -326,12 +328,8 @@ def _hydrogen_angles(
 
     Oxygens are told by their mass in amu, to which what repartitioning took is added.
     """
-    neighbours: dict[int, list[int]] = {}
-    for i, j in topology.bonds(parents, closures).tolist():
-        neighbours.setdefault(i, []).append(j)
-        neighbours.setdefault(j, []).append(i)
     angles: list[tuple[int, ...]] = []
-    for vertex, ends in sorted(neighbours.items()):
+    for vertex, ends in sorted(topology.neighbours(topology.bonds(parents, closures)).items()):
         light = [end for end in ends if hydrogens[end]]
         taken = sum(masses[end] - 1.008 for end in light if masses[end] > REPARTITIONED)
         oxygen = abs(masses[vertex] + taken - OXYGEN) < NEAR
@@ -348,10 +346,3 @@ def _angles_beyond(angles: Sequence[tuple[int, ...]], references: Index) -> tupl
         for i, j, k in angles
         if (parents[k], inner[k]) != (j, i) and (parents[i], inner[i]) != (j, k)
     )
-
-
-def _is_among(table: Rows, angles: Sequence[tuple[int, ...]]) -> Mask:
-    known = {*angles, *(beads[::-1] for beads in angles)}
-    bent: Mask = table.kinds == ANGLE
-    bent[bent] = [table[int(row)].beads in known for row in np.flatnonzero(bent)]
-    return bent

@@ -1,11 +1,10 @@
 """Which hard rows depend on the others in every configuration, and which of them to leave out.
 
-Rows that are far from dependent in one configuration are independent.  How many others are too many
-is decided without a tolerance, by elimination in the field of the integers modulo 2⁶¹ − 1, at
-random positions (theory.md section 5).  Which of them go is a choice, and is made by size, so that
-H^bb of those that stay is well conditioned: pivoted QR of rows of norm 1, to which those of the
-chart count LIKED times their size.  Where many rows depend on each other, and no more need to go
-than are beyond the chart, these go.
+How many rows are too many is decided without a tolerance, by elimination in the field of the
+integers modulo 2⁶¹ − 1, at random positions (theory.md section 5).  Which of them go is a choice,
+and is made by size, so that H^bb of those that stay is well conditioned: pivoted QR of rows of norm
+1, to which those of the chart count LIKED times their size.  Where many rows depend on each other,
+and no more need to go than are beyond the chart, these go.
 """
 
 from typing import Any
@@ -18,7 +17,7 @@ from scipy.sparse import csgraph
 from fixman._common import arrays
 from fixman._common.arrays import Array
 from fixman.chains.coordinates import GHOST_POINTS, GHOSTS, Index, Rows
-from fixman.chains.layout import HardPattern, Layout, minimum_degree_pattern, symmetric_lu
+from fixman.chains.layout import HardPattern, Layout, minimum_degree_pattern
 from fixman.chains.straight_bends import end_to_end
 from fixman.errors import SingularConstraintError
 from fixman.kernels.algebra.field import PRIME
@@ -29,9 +28,7 @@ Mask = NDArray[np.bool_]
 
 LIKED = 4.0  # times, so that a row of the chart goes only where others hold much more of it
 NEVER_LEFT = 1e3  # straight bends, of which both rows stay or neither does
-ROUNDS = 30  # in which beads with few bonds are taken off
 SEARCHED = 1000  # rows, among which the choice by size takes a second; its time grows as the cube
-LARGE = 1e6  # between what independent rows give, below 1e5, and 1e13 and more of dependent ones
 
 
 def independent(layout: Layout, near: Array | None) -> Mask:
@@ -42,18 +39,16 @@ def independent(layout: Layout, near: Array | None) -> Mask:
     below m (m + 36) / 2⁶².  Costs O(m) where the factor of H^bb is sparse.
     """
     stays = np.ones(len(layout.rows), dtype=bool)
-    if not layout.extra or _clearly_bonds(layout.pattern.rows):
+    if not layout.extra:
         return stays
     pattern = layout.pattern
+    dependent, share = _eliminate(pattern, True)
+    if not dependent.any():
+        return stays
     x = _generic(layout) if near is None else near
     gradients = layout.gradients(pattern.rows, x, SingularConstraintError)
     gradients /= np.sqrt((gradients * gradients).sum(axis=(1, 2), keepdims=True))
     rows = pattern.rows.to_sparse(gradients)
-    if _clearly_full(rows):
-        return stays
-    dependent, share = _eliminate(pattern, True)
-    if not dependent.any():
-        return stays
     place = layout.hard[pattern.order]
     added = place >= layout.n * layout.dim
     liked = np.where(added, 1.0, LIKED)
@@ -75,31 +70,6 @@ def independent(layout: Layout, near: Array | None) -> Mask:
             lost[cluster] = _exactly(pattern, cluster)
     stays[place[lost]] = False
     return stays
-
-
-def _clearly_bonds(rows: Rows) -> bool:
-    """Whether all rows are lengths, of which beads with up to ``dim`` can be taken off in turn.
-
-    As many bonds of one bead, to different ones, depend on nothing that is left.
-    """
-    bonds = np.sort(rows.beads[:, :2], axis=1)
-    if np.any(rows.kinds != LENGTH) or len(np.unique(bonds, axis=0)) < len(bonds):
-        return False
-    for _ in range(ROUNDS):
-        few = np.bincount(bonds.ravel(), minlength=rows.n + GHOSTS) <= rows.dim
-        few[:GHOSTS] = False
-        bonds = bonds[~few[bonds].any(axis=1)]
-    return not bonds.size
-
-
-def _clearly_full(rows: sparse.csr_array) -> bool:
-    """Whether rows B of norm 1 are far from dependent: (B Bᵀ)⁻¹ leaves a random vector small."""
-    start = np.random.default_rng(0).normal(size=rows.shape[0])
-    try:
-        factor = symmetric_lu(rows @ rows.T)
-    except RuntimeError:  # exactly singular
-        return False
-    return bool(np.abs(factor.solve(start)).max() < LARGE)
 
 
 def nearby(drop_redundant: bool | ArrayLike, n: int, dim: int) -> Array | None:

@@ -145,6 +145,8 @@ class _Graph:
         return sorted(near, key=lambda other: (other != inner, self.rank[other]))
 
     def across(self, line: list[int]) -> list[Coordinate]:
+        from scipy.cluster.hierarchy import DisjointSet  # slow to import, and seldom needed
+
         on, rows = set(line), []
         parts: list[list[tuple[int, int]]] = []  # beads off each part, and those they hang on
         for before, seat in zip([None, *line], line, strict=False):
@@ -152,15 +154,15 @@ class _Graph:
             if before not in near or frozenset((before, seat)) in self.turning:
                 parts.append([])
             parts[-1] += [(bead, seat) for bead in near if bead not in on]
-        joined = {bead: bead for part in parts for bead, _ in part}
+        joined = DisjointSet(bead for part in parts for bead, _ in part)
         for bead, seat in (pair for part in parts for pair in part):
             other = self._held_to(bead, seat, on)
             if other is not None:
-                _join(joined, other, bead)
+                joined.merge(other, bead)
         for part in filter(None, parts):
             head = part[0]  # that inwards, if there is one, whose angles are hard
             for hung in part[1:]:
-                if _join(joined, head[0], hung[0]):
+                if joined.merge(head[0], hung[0]):  # they were apart
                     two = sorted((head, hung), key=lambda hung: self.rank[hung[0]])
                     (one, inner), (bead, outer) = two
                     inner = self.inner[outer] if inner == outer else inner
@@ -180,17 +182,6 @@ class _Graph:
         sibling = torsion >= 0 and self.references[torsion, :2].tolist() == [parent, angle]
         soft = not sibling and frozenset((parent, angle)) in self.turning
         return None if soft or torsion in on or torsion < self.lowest else torsion
-
-
-def _join(joined: dict[int, int], *beads: int) -> bool:
-    """Join the sets of two beads; return whether these were apart."""
-    tops = []
-    for bead in beads:
-        while joined[bead] != bead:
-            joined[bead] = bead = joined[joined[bead]]
-        tops.append(bead)
-    joined[tops[1]] = tops[0]
-    return tops[0] != tops[1]
 
 
 def end_to_end(bends: Iterable[tuple[int, ...]]) -> list[tuple[list[int], int, int]]:

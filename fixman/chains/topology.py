@@ -6,7 +6,7 @@ closures (theory.md sections 1 and 5).  ``parents (n,)`` are the bead or base po
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,8 @@ from scipy.sparse import csgraph
 
 from fixman._common import arrays
 from fixman.chains.coordinates import Coordinate, Index
+
+Beads = Iterator[int]
 
 SMALL = 8  # bonds of the largest ring that is stiff
 
@@ -81,10 +83,6 @@ def references(parents: Index, dim: int, fixed: bool) -> Index:
     The rules are those of theory.md section 1.  Ghosts are −1, −2, −3; a free chain has no −1.
     """
     n = parents.size
-    if np.array_equal(parents, np.arange(-1, n - 1)):  # in a line these are the beads before
-        table = np.arange(n)[:, None] - np.arange(1, dim + 1)
-        table[1:] -= (table[1:] < 0) & (not fixed)
-        return table
     sequence = outwards(parents)
     rank = np.argsort(sequence)
     inner = sequence[parents[sequence] == 0]  # the root's children
@@ -151,13 +149,10 @@ def loose(parents: Index, closures: Index, turning: Index) -> Index:
 def ring_bonds(parents: Index, closures: Index) -> tuple[Index, NDArray[np.bool_]]:
     """Bonds (bonds, 2) that lie on rings, closures last, and which lie on one of up to `SMALL`."""
     rank = np.argsort(outwards(parents))
-    around = {bead for pair in closures.tolist() for bead in _round(pair, parents, rank)}
+    around = {bead for i, j in closures.tolist() for bead in way(i, j, parents, rank)}
     beads = np.array(sorted(around), dtype=np.int64)
     found = np.concatenate([np.stack([parents[beads], beads], axis=1), closures])
-    near: dict[int, list[int]] = {}
-    for i, j in found.tolist():
-        near.setdefault(i, []).append(j)
-        near.setdefault(j, []).append(i)
+    near = neighbours(found)
     return found, np.array([_comes_back(near, i, j) for i, j in found.tolist()], dtype=bool)
 
 
@@ -172,9 +167,17 @@ def _comes_back(near: dict[int, list[int]], i: int, j: int) -> bool:
     return False
 
 
-def _round(pair: list[int], parents: Index, rank: Index) -> Iterator[int]:
-    """Beads whose bonds to their parents make a ring with the bond of a pair."""
-    one, two = pair
+def neighbours(bonds: Index) -> dict[int, list[int]]:
+    """Beads that each bead is bonded to."""
+    near: dict[int, list[int]] = {}
+    for i, j in bonds.tolist():
+        near.setdefault(i, []).append(j)
+        near.setdefault(j, []).append(i)
+    return near
+
+
+def way(one: int, two: int, parents: Sequence[int] | Index, rank: Sequence[int] | Index) -> Beads:
+    """Beads whose bonds to their parents lead from one bead of a tree to another."""
     while one != two:  # whichever hangs lower climbs, up to where both branches meet
         if rank[one] < rank[two]:
             one, two = two, one

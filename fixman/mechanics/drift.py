@@ -22,7 +22,6 @@ from scipy import sparse
 
 from fixman._common.arrays import Array
 from fixman.chains.chain import Chain
-from fixman.chains.coordinates import Index
 from fixman.chains.layout import HardPattern, int32, minimum_degree
 from fixman.kernels.chain.drift import Drift, drift_frames, units
 from fixman.kernels.factors.sparse import Symbolic, analyse, places
@@ -60,9 +59,7 @@ def mean_forces(chain: Chain, x: Array, force: Array, friction: Array, kT: float
     total, tensions, six = np.split(out, [n * dim, n * dim + hard], axis=1)
     held = six[:, [[0, 1, 2], [1, 3, 4], [2, 4, 5]]][:, :dim, :dim]
     return MeanForces(
-        total.reshape(*lead, n, dim),
-        tensions.reshape(*lead, hard),
-        held.reshape(*lead, dim, dim),
+        total.reshape(*lead, n, dim), tensions.reshape(*lead, hard), held.reshape(*lead, dim, dim)
     )
 
 
@@ -103,7 +100,8 @@ class _Wide(HardPattern):
         counts = np.diff(begins)
         start = np.repeat(begins[:-1], counts)  # where the rows that touch the same one begin
         until = np.arange(near.size) - start + 1
-        later, earlier = np.repeat(near, until), near[np.repeat(start, until) + _ranges(until)]
+        within = np.arange(until.sum()) - np.repeat(np.cumsum(until) - until, until)
+        later, earlier = np.repeat(near, until), near[np.repeat(start, until) + within]
         diagonal = np.isin(system.products[::3], system.symbolic.first[:-1])
         pairs = counts * (counts + 1) // 2
         return Drift(
@@ -116,9 +114,3 @@ class _Wide(HardPattern):
             doubled=np.where(diagonal, 1.0, 2.0) * system.weights,
             most=int(counts.max(initial=0)),
         )
-
-
-def _ranges(counts: Index) -> Index:
-    """0 … counts[0] − 1, 0 … counts[1] − 1, and so on."""
-    ends = np.cumsum(counts)
-    return np.arange(counts.sum()) - np.repeat(ends - counts, counts)

@@ -65,10 +65,7 @@ class Motion:
     def qdd(self) -> Array:
         """Soft accelerations q̈_a = B_a ẍ + κ_a, (..., n_soft); computed on first access.
 
-        Raises
-        ------
-        SingularCoordinateError
-            If a soft coordinate has no gradient, as on straight 3-D chains.
+        SingularCoordinateError if a soft coordinate has no gradient, as on straight 3-D chains.
         """
         if self._qdd is None:
             layout = self._chain.layout
@@ -173,23 +170,14 @@ def _frames(layout: Layout, x: Array, v: Array, tau: Array, f: Array, out: Array
 
 
 def inverse_dynamics(
-    chain: Chain,
-    x: ArrayLike,
-    v: ArrayLike,
-    qdd: ArrayLike,
-    *,
-    force: ArrayLike | None = None,
+    chain: Chain, x: ArrayLike, v: ArrayLike, qdd: ArrayLike, *, force: ArrayLike | None = None
 ) -> Array:
     """Torques on the soft coordinates that produce given soft accelerations.
 
     ẍ = B⁻¹ (q̈ − κ) with q̈_b = 0, then τ = (B⁻ᵀ (M ẍ − f))_a, (..., n_soft); both solves go bead by
     bead, in O(n) a frame.  Arguments as in `forward_dynamics`, but for ``qdd (..., n_soft)``; a
-    ValueError for a chain with closures or extra rows.
-
-    Raises
-    ------
-    SingularCoordinateError
-        Where B has no inverse, as on a straight 3-D chain.
+    ValueError for a chain with closures or extra rows, and SingularCoordinateError where B has no
+    inverse, as on a straight 3-D chain.
     """
     require_chain(chain)
     chain.layout.refuse_extra("inverse dynamics")

@@ -6,7 +6,6 @@ Each type has ``factor() → solve, logdet, inverse_on_pattern`` and, for tests,
 from __future__ import annotations
 
 from functools import lru_cache
-from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -72,79 +71,6 @@ def _neighbours(m: int) -> sparse.Symbolic:
     return sparse.analyse(m, k + 1, k)
 
 
-class BlockTridiagonal:
-    """A symmetric positive definite matrix of blocks on and beside the diagonal.
-
-    Parameters
-    ----------
-    diagonal : (m, k, k)
-        Diagonal blocks; only their lower triangles are read.
-    lower : (m − 1, k, k)
-        Blocks below the diagonal: ``lower[i]`` stands in the rows of block i + 1 and the columns
-        of block i.
-    sizes : (m,), optional
-        Rows of each block where they differ, 0…k; elements beyond them are ignored.
-    """
-
-    def __init__(
-        self, diagonal: ArrayLike, lower: ArrayLike, sizes: ArrayLike | None = None
-    ) -> None:
-        D, B = arrays.real(diagonal, (), "diagonal").copy(), arrays.real(lower, (), "lower").copy()
-        if D.ndim != 3 or D.shape[0] < 1 or D.shape[1] != D.shape[2]:
-            raise ValueError(f"diagonal must have shape (m, k, k), got {D.shape}")
-        m, k, _ = D.shape
-        if B.shape != (m - 1, k, k):
-            raise ValueError(f"lower must have shape ({m - 1}, {k}, {k}), got {B.shape}")
-        rows = np.full(m, k) if sizes is None else np.array(sizes)
-        if rows.shape != (m,) or rows.dtype.kind not in "iu" or ((rows < 0) | (rows > k)).any():
-            raise ValueError(f"sizes must be {m} integers from 0 to {k}, got {sizes!r}")
-        self.sizes = rows.astype(np.int64)
-        inside = np.arange(k) < self.sizes[:, None]
-        D[~(np.tri(k, dtype=bool) & inside[:, :, None])] = 0.0
-        D += np.tril(D, -1).swapaxes(1, 2)
-        B[~(inside[1:, :, None] & inside[:-1, None, :])] = 0.0
-        arrays.require_finite(D, D.shape, "diagonal", "block")
-        arrays.require_finite(B, B.shape, "lower", "block")
-        self.diagonal, self.lower = D, B
-
-    def __repr__(self) -> str:
-        return f"<BlockTridiagonal: {self.sizes.size} blocks, {self.sizes.sum()} rows>"
-
-    def to_dense(self) -> Array:
-        """Return the dense matrix."""
-        start = np.concatenate([[0], np.cumsum(self.sizes)])
-        A = np.zeros((start[-1], start[-1]))
-        for i, (s, e) in enumerate(pairwise(start)):
-            A[s:e, s:e] = self.diagonal[i, : e - s, : e - s]
-            if i > 0:
-                b = start[i - 1]
-                A[s:e, b:s] = self.lower[i - 1, : e - s, : s - b]
-                A[b:s, s:e] = A[s:e, b:s].T
-        return A
-
-    def factor(self) -> BlockTridiagonalFactor:
-        """LDLᵀ in O(m k³); `fixman.SingularConstraintError` if a pivot is lost to rounding."""
-        own, below, symbolic, place = _blocks(self.diagonal.shape[1], tuple(self.sizes.tolist()))
-        V = np.zeros(symbolic.nnz)
-        V[place] = np.concatenate([self.diagonal[own], self.lower[below]])
-        factor = BlockTridiagonalFactor.of(V, symbolic)
-        factor._matrix = self
-        return factor
-
-
-@lru_cache(maxsize=8)
-def _blocks(k: int, sizes: tuple[int, ...]) -> tuple[Any, Any, sparse.Symbolic, Index]:
-    """Where the lower triangle is in both arrays of blocks, its pattern, and its place in that."""
-    rows = np.array(sizes)
-    start, held = np.cumsum(rows) - rows, np.arange(k) < rows[:, None]
-    own = np.nonzero(held[:, :, None] & held[:, None, :] & np.tri(k, dtype=bool))
-    below = np.nonzero(held[1:, :, None] & held[:-1, None, :])
-    i = np.concatenate([start[own[0]] + own[1], start[below[0] + 1] + below[1]])
-    j = np.concatenate([start[own[0]] + own[2], start[below[0]] + below[2]])
-    symbolic = sparse.analyse(int(rows.sum()), i, j)
-    return own, below, symbolic, sparse.places(symbolic, i, j)
-
-
 class Sparse:
     """A sparse symmetric positive definite matrix, eliminated in the order of its rows.
 
@@ -194,8 +120,70 @@ class Sparse:
         return lower + np.tril(lower, -1).T
 
     def factor(self) -> Factor:
-        """LDLᵀ in O(Σ |column of L|²); errors are those of `BlockTridiagonal.factor`."""
+        """LDLᵀ in O(Σ |column of L|²); `fixman.SingularConstraintError` if a pivot is lost."""
         return Factor.of(self._V.copy(), self.symbolic)
+
+
+class BlockTridiagonal(Sparse):
+    """A symmetric positive definite matrix of blocks on and beside the diagonal.
+
+    Parameters
+    ----------
+    diagonal : (m, k, k)
+        Diagonal blocks; only their lower triangles are read.
+    lower : (m − 1, k, k)
+        Blocks below the diagonal: ``lower[i]`` stands in the rows of block i + 1 and the columns
+        of block i.
+    sizes : (m,), optional
+        Rows of each block where they differ, 0…k; elements beyond them are ignored.
+    """
+
+    def __init__(
+        self, diagonal: ArrayLike, lower: ArrayLike, sizes: ArrayLike | None = None
+    ) -> None:
+        D, B = arrays.real(diagonal, (), "diagonal").copy(), arrays.real(lower, (), "lower").copy()
+        if D.ndim != 3 or D.shape[0] < 1 or D.shape[1] != D.shape[2]:
+            raise ValueError(f"diagonal must have shape (m, k, k), got {D.shape}")
+        m, k, _ = D.shape
+        if B.shape != (m - 1, k, k):
+            raise ValueError(f"lower must have shape ({m - 1}, {k}, {k}), got {B.shape}")
+        rows = np.full(m, k) if sizes is None else np.array(sizes)
+        if rows.shape != (m,) or rows.dtype.kind not in "iu" or ((rows < 0) | (rows > k)).any():
+            raise ValueError(f"sizes must be {m} integers from 0 to {k}, got {sizes!r}")
+        self.sizes = rows.astype(np.int64)
+        inside = np.arange(k) < self.sizes[:, None]
+        D[~(np.tri(k, dtype=bool) & inside[:, :, None])] = 0.0
+        D += np.tril(D, -1).swapaxes(1, 2)
+        B[~(inside[1:, :, None] & inside[:-1, None, :])] = 0.0
+        arrays.require_finite(D, D.shape, "diagonal", "block")
+        arrays.require_finite(B, B.shape, "lower", "block")
+        self.diagonal, self.lower = D, B
+        self._places = _blocks(k, tuple(self.sizes.tolist()))
+        own, below, self.symbolic, place = self._places
+        self._V = np.zeros(self.symbolic.nnz)
+        self._V[place] = np.concatenate([D[own], B[below]])
+
+    def __repr__(self) -> str:
+        return f"<BlockTridiagonal: {self.sizes.size} blocks, {self.sizes.sum()} rows>"
+
+    def factor(self) -> BlockTridiagonalFactor:
+        """LDLᵀ in O(m k³); errors are those of `Sparse.factor`."""
+        factor = BlockTridiagonalFactor.of(self._V.copy(), self.symbolic)
+        factor._matrix = self
+        return factor
+
+
+@lru_cache(maxsize=8)
+def _blocks(k: int, sizes: tuple[int, ...]) -> tuple[Any, Any, sparse.Symbolic, Index]:
+    """Where the lower triangle is in both arrays of blocks, its pattern, and its place in that."""
+    rows = np.array(sizes)
+    start, held = np.cumsum(rows) - rows, np.arange(k) < rows[:, None]
+    own = np.nonzero(held[:, :, None] & held[:, None, :] & np.tri(k, dtype=bool))
+    below = np.nonzero(held[1:, :, None] & held[:-1, None, :])
+    i = np.concatenate([start[own[0]] + own[1], start[below[0] + 1] + below[1]])
+    j = np.concatenate([start[own[0]] + own[2], start[below[0]] + below[2]])
+    symbolic = sparse.analyse(int(rows.sum()), i, j)
+    return own, below, symbolic, sparse.places(symbolic, i, j)
 
 
 class Factor:
@@ -262,7 +250,7 @@ class BlockTridiagonalFactor(Factor):
     def inverse_on_pattern(self) -> tuple[Array, Array]:
         """Return the blocks of A⁻¹ where A has blocks, as ``(diagonal, lower)``, in O(m k³)."""
         matrix = self._matrix
-        own, below, _, place = _blocks(matrix.diagonal.shape[1], tuple(matrix.sizes.tolist()))
+        own, below, _, place = matrix._places
         S, T = np.zeros_like(matrix.diagonal), np.zeros_like(matrix.lower)
         S[own], T[below] = np.split(self._inverse()[place], [own[0].size])
         S += np.tril(S, -1).swapaxes(1, 2)

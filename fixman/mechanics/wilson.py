@@ -18,11 +18,8 @@ def wilson_b(chain: Chain, x: ArrayLike) -> sparse.csr_array[Any, Any]:
     """Wilson's B = ∂q/∂x of one configuration x (n, dim) (theory.md section 2), in O(n).
 
     A matrix (len(chain.coordinates), n * dim) with at most 4·dim elements a row.
-
-    Raises
-    ------
-    SingularCoordinateError
-        Where a coordinate has no gradient: a straight 3-D angle, or a torsion next to one.
+    SingularCoordinateError where a coordinate has no gradient: a straight 3-D angle, or a torsion
+    next to one.
     """
     x = single(chain, x)
     rows = chain.layout.rows

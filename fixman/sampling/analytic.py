@@ -52,12 +52,10 @@ def freely_jointed_logdet(
 ) -> Array:
     """ln det H^bb of a chain with hard bonds from the cosines of its bends, (..., bends) → (...).
 
-    Σ ln d_k, where d_k = w_k + e_k and e_k = w_{k−1} (e_{k−1} + w_{k−1} s_k²)/d_{k−1}, with the
-    inverse mass w_k of the bead that ends bond k, starting from e_1 = w_0, which is 0 for a base:
-    elimination of the tridiagonal H^bb without a subtraction.  There is one bond more than bends;
-    lengths and torsions do not matter.  O(bends).  If all bends are equal and masses 1, det H^bb
-    of N bonds is ((1 + s)^(N+1) − (1 − s)^(N+1))/2s with s² = 1 − c², on a fixed base
-    ((1 + s)^N + (1 − s)^N)/2.
+    Elimination of the tridiagonal H^bb without a subtraction (theory.md section 3), O(bends); there
+    is one bond more than bends, and lengths and torsions do not matter.  If all bends are equal and
+    masses 1, det H^bb of N bonds is ((1 + s)^(N+1) − (1 − s)^(N+1))/2s with s² = 1 − c², on a fixed
+    base ((1 + s)^N + (1 − s)^N)/2.
     """
     c = _cosine(cosines, "cosines")
     if not c.ndim:

@@ -48,7 +48,15 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
     """½ ln det H^bb of every frame and molecule of a selection, in parallel if wanted.
 
     The molecules are the connected pieces of the selection, bonded through selected atoms only,
-    each a free `Chain` in space, made whole through its bonds. Units stay MDAnalysis's.
+    each a free `Chain` in space, made whole through its bonds. Units stay MDAnalysis's. O(n) a
+    frame and molecule, in two passes over the trajectory; the first keeps 8 bytes a frame and hard
+    row. ``run(backend="multiprocessing", n_workers=2)`` and MDAnalysis's other backends split the
+    frames, `DistributedBackend` takes them to a Dask scheduler; `results` are the same to the last
+    bit.
+
+    ValueError if nothing is selected, there are no bonds or coordinates, an atom has no mass, a
+    bond is near half the box, or a ring winds around it; in `run`, if a frame cannot be read or has
+    other atoms. What keeps a frame off the constraints is raised if it keeps off more than 5 %.
 
     Parameters
     ----------
@@ -82,27 +90,10 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
     scatter : tuple of samples.Scatter
         How much they vary from sample to sample, after `run`.
     frames, times : ndarray (frames,)
-    results.half_logdet : list of ndarray (frames, molecules)
-        In kT, one array a group.
-    results.square_gyration, results.square_end_to_end : lists of ndarray (frames, molecules)
-        Mass-weighted R_g²; R² of linear chains, None for others.
-    results.angles, results.torsions : lists of ndarray (frames, molecules, bins), if asked for
-        Counts between `samples.ANGLE_EDGES` and `samples.TORSION_EDGES`.
-
-    Raises
-    ------
-    ValueError
-        Nothing selected, no bonds, atoms without mass, no coordinates, a bond near half the box,
-        a ring that winds around the box. In `run` a frame that cannot be read, or of other atoms.
-    SingularConstraintError, SingularCoordinateError, ConstraintSolveError
-        In `run`, where more than 5 % of the frames cannot be set onto the constraints.
-
-    Notes
-    -----
-    O(n) a frame and molecule, in two passes over the trajectory; the first keeps 8 bytes a frame
-    and hard row. ``run(backend="multiprocessing", n_workers=2)`` and MDAnalysis's other backends
-    split the frames, `DistributedBackend` takes them to a Dask scheduler; `results` are the same to
-    the last bit.
+    results : lists, an element a group
+        half_logdet, square_gyration, square_end_to_end (frames, molecules): in kT; mass-weighted
+        R_g²; R² of linear chains, None for others. If asked for, angles and torsions
+        (frames, molecules, bins): counts between `samples.ANGLE_EDGES` and `samples.TORSION_EDGES`.
     """
 
     _analysis_algorithm_is_parallelizable = True

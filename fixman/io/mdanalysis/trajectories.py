@@ -82,7 +82,10 @@ def write_frames(
         raise ValueError("this run has no PDB file: write .dcd, .xtc, .trr, .gsd or .h5")
     if run.model.dim != DIM:
         raise ValueError(f"these formats are for space, and the run has dim={run.model.dim}")
-    place = _only(run, replica)
+    if replica is None and run.replicas > 1:
+        said = f"the run has {run.replicas} replicas, and these files hold one"
+        raise ValueError(f"{said}: choose it, replica=0; .gsd and .h5 hold all")
+    place = chosen_replica(run, replica or 0)
     bare = MDAnalysis.Universe.empty(run.model.n, trajectory=True)
     universe = _topology(run, described["pdb"]) if described else bare
     scale = _scale(run)
@@ -155,10 +158,3 @@ def _with_bonds(universe: Any, run: Run) -> Any:
     universe.add_TopologyAttr("bonds", pairs)
     universe.add_TopologyAttr("masses", np.array(run.system.masses))
     return universe
-
-
-def _only(run: Run, replica: int | None) -> int:
-    if replica is None and run.replicas > 1:
-        said = f"the run has {run.replicas} replicas, and these files hold one"
-        raise ValueError(f"{said}: choose it, replica=0; .gsd and .h5 hold all")
-    return chosen_replica(run, replica or 0)

@@ -131,12 +131,6 @@ def held(drift, block, like):
     return total
 
 
-@exact_step
-def put_all(out, at, stride, numbers):
-    for k in range(len(numbers)):
-        put(out, at + k, stride, numbers[k])
-
-
 @exact_kernel
 def drift_frames(x, force, drift, kT, first, last, out, memory, states):
     """Mean forces and tensions of frames; the first without an answer, or of eight with one, or -1.
@@ -187,7 +181,9 @@ def drift_frames(x, force, drift, kT, first, last, out, memory, states):
             rest = load(G, points - size + k, like)
             put(out, base + k, wide, rest)
             check += 0.0 * rest
-        put_all(out, base + size + m, wide, held(drift, block, like))
+        six = held(drift, block, like)
+        for k in range(6):
+            put(out, base + size + m + k, wide, six[k])
         if not lane.above(1.0 + zero, check):
             return frame
     return -1
