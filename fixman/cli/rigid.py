@@ -65,16 +65,16 @@ def run(arguments: shared.Namespace) -> int:
     body, _, p = robot.places[tip]
     centre = kinematics.centre_of_mass(arm, q)
     found: dict[str, Any] = {"chain": repr(arm), "mass": arm.masses.sum(), "joints": rows}
+    found["units"] = "kg; q in rad or m, qdd a second squared; hold in N m or N; energy in J"
     found["places"] = {tip: list(kinematics.position(arm, q, body, p)), "mass centre": list(centre)}
     done = True
     with shared.outputs(arguments, [arguments.plot], arguments.robot) as (picture,):
         if arguments.time is not None:
             run = _moved(arguments, arm, {"q": q, "qd": qd, "tau": torque}, down)
-            done = run.finished
-            found["motion"] = {
-                "time": run.time[-1],
-                "energy change": run.energy[-1] - run.energy[0],
-            }
+            done, change = run.finished, run.energy[-1] - run.energy[0]
+            found["motion"] = {"time": run.time[-1], "energy change": change}
+            if arm.damping.any() or np.any(torque):
+                found["motion"]["energy changed by"] = "dampers and torques, which do work"
             found["motion"] |= {"q": list(run.q[-1]), "qd": list(run.qd[-1])}
             found["motion"] |= shared.described(run)
             if picture:

@@ -228,7 +228,7 @@ def operational_space_compliance(
     """Ω = Λ⁻¹ = J ℳ⁻¹ Jᵀ: accelerations at points of bodies for wrenches there, at rest.
 
     (..., 6m, 6m) for m bodies, with blocks J_a ℳ⁻¹ J_bᵀ in the axes of the base; with ``linear``
-    (..., 3m, 3m), for forces and accelerations of points.  O(n + m²) a frame.  Ω is singular if the
+    (..., 3m, 3m), for forces and accelerations of points.  O(n m) a frame.  Ω is singular if the
     bodies cannot move in every direction together.  A body may occur twice, with two points;
     ``point`` is (3,) for all, or (m, 3).
 

@@ -531,11 +531,6 @@ def moves_freely(spin, a, at, work):
     return (spin[0], spin[1], z + rotor * spin[2]), a, z - share * spin[2]
 
 
-@step
-def renamed_back(spin, a):
-    return (spin[2], spin[0], spin[1]), (a[2], a[0], a[1])
-
-
 @plain
 def half_moves(spin, a, kind, half, units, work, qdd, first, stride):
     """Motion with that of turns (`ANGULAR`), or of slides (`LINEAR`) if both are swapped."""
@@ -544,7 +539,7 @@ def half_moves(spin, a, kind, half, units, work, qdd, first, stride):
         if j >= 0:
             spin, a, acceleration = moves_freely(spin, a, units + RATE * j, work)
             put(qdd, first + j, stride, acceleration)
-        spin, a = renamed_back(spin, a)
+        spin, a = (spin[2], spin[0], spin[1]), (a[2], a[0], a[1])  # back from `inertia.renamed`
     return spin, a
 
 

@@ -63,16 +63,11 @@ def about_origin(links, i):
 
 
 @step
-def propagated(X, i, P):
-    """φ P φᵀ and φ z."""
-    A, B, C = inertia.carried(entries9(X, i, 0), entries(X, i, 9), P.A, P.B, P.C)
-    return inertia.Articulated(A, B, C, *link.inwards(X, i, P.moment, P.force))
-
-
-@step
-def with_link(P, links, i):
-    A, B, C = inertia.added(P.A, P.B, P.C, *about_origin(links, i))
-    return inertia.Articulated(A, B, C, P.moment, P.force)
+def propagated(P, X, after, links, i):
+    """φ P φᵀ + M(k) and φ z."""
+    A, B, C = inertia.carried(entries9(X, after, 0), entries(X, after, 9), P.A, P.B, P.C)
+    A, B, C = inertia.added(A, B, C, *about_origin(links, i))
+    return inertia.Articulated(A, B, C, *link.inwards(X, after, P.moment, P.force))
 
 
 @step
@@ -103,7 +98,7 @@ def filter_sweep(T, kinds, links, room):
             sizes[j] = inertia.felt(*before, link.outwards(X, after, e, v))
         if P_plus.size:
             put_entries(P_plus, after, 0, (*P.A, *P.B, *P.C))
-        P = with_link(propagated(X, after, P), links, i)  # P (4.5)
+        P = propagated(P, X, after, links, i)  # P (4.5)
         before = P.A, P.B, P.C
         if loads.size:
             P, found = with_load(P, loads, i)  # + M ζ + b − w (5.9)
