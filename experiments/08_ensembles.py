@@ -131,7 +131,7 @@ def main() -> None:
     out = Output.from_arguments(__file__, __doc__)
     rows = []
     for n, frames in FRAMES.items():
-        rows += measure(n, frames // 40 if out.quick else frames)
+        rows += measure(n, frames // 100 if out.quick else frames)
     out.write_csv(rows)
     draw(out, rows)
 

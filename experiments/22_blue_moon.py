@@ -64,14 +64,14 @@ def slope(function: Any, at: np.ndarray, h: float = 1e-4) -> np.ndarray:
     return (function(at + h) - function(at - h)) / (2.0 * h)
 
 
-def three_bonds(ensemble: str, frames: int) -> list[dict[str, object]]:
+def three_bonds(ensemble: str, frames: int, far: np.ndarray) -> list[dict[str, object]]:
     model = fx.Chain.linear(4)
     x = fx.random_walks(model, REPLICAS, rng=22)
     stepper = fx.Langevin(0.05, ensemble=ensemble)
-    forces = mean_forces(model, ENDS, FAR, x, stepper, frames)
-    exact = slope(lambda r: ends(r, ensemble), FAR)
-    free = bluemoon.free_energy(FAR, forces)
-    known = ends(FAR, ensemble)
+    forces = mean_forces(model, ENDS, far, x, stepper, frames)
+    exact = slope(lambda r: ends(r, ensemble), far)
+    free = bluemoon.free_energy(far, forces)
+    known = ends(far, ensemble)
     report(f"three bonds, {ensemble}", forces, exact, free, known - known[0])
     return table("three bonds", ensemble, forces, exact, free, known - known[0])
 
@@ -105,7 +105,7 @@ def in_bins(energies: Any) -> np.ndarray:
     return -np.log(np.exp(-energies(fine.ravel())).reshape(fine.shape).mean(axis=1))
 
 
-def butane(name: str, ensemble: str, frames: int) -> list[dict[str, object]]:
+def butane(name: str, ensemble: str, frames: int, turns: np.ndarray) -> list[dict[str, object]]:
     hard, potential = MODELS[name]
     model = fx.Chain.linear(4, masses=MASSES, hard=hard)
     x = fx.random_walks(model, REPLICAS, angles=BEND, rng=23)
@@ -118,13 +118,13 @@ def butane(name: str, ensemble: str, frames: int) -> list[dict[str, object]]:
     )  # fmt: skip
     counts = histogram(torsions(model, free_run.x), EDGES)
     stepper = fx.Langevin(0.02, ensemble=ensemble, potential=potential)
-    forces = mean_forces(model, TURN, PHI, x, stepper, frames)
-    exact = slope(lambda phi: known(name, ensemble, phi), PHI)
-    free = bluemoon.free_energy(PHI, forces)
-    report(f"butane, {name}, {ensemble}", forces, exact, free, known(name, ensemble, PHI))
+    forces = mean_forces(model, TURN, turns, x, stepper, frames)
+    exact = slope(lambda phi: known(name, ensemble, phi), turns)
+    free = bluemoon.free_energy(turns, forces)
+    report(f"butane, {name}, {ensemble}", forces, exact, free, known(name, ensemble, turns))
     bins = in_bins(lambda phi: known(name, ensemble, phi))
     norm = np.log((np.exp(-bins) * np.diff(EDGES)).sum())
-    rows = table("butane, " + name, ensemble, forces, exact, free, known(name, ensemble, PHI))
+    rows = table("butane, " + name, ensemble, forces, exact, free, known(name, ensemble, turns))
     for k in np.flatnonzero(counts.density):
         p, error = counts.density[k], counts.error[k]
         phi, value = (EDGES[k] + EDGES[k + 1]) / 2.0, -np.log(p) - norm
@@ -275,12 +275,12 @@ def points(ax: Any, columns: Any, number: int, label: str | None, hollow: bool =
 
 def main() -> None:
     out = Output.from_arguments(__file__, __doc__)
-    rows = []
+    rows, each = [], 4 if out.quick else 1
     for ensemble in ENSEMBLES:
-        rows += three_bonds(ensemble, 20 if out.quick else 1500)
+        rows += three_bonds(ensemble, 20 if out.quick else 1500, FAR[::each])
     for name in list(MODELS)[: 1 if out.quick else None]:
         for ensemble in ENSEMBLES:
-            rows += butane(name, ensemble, 20 if out.quick else 1000)
+            rows += butane(name, ensemble, 20 if out.quick else 1000, PHI[::each])
     out.write_csv(rows)
     draw(out, rows)
 

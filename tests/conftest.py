@@ -8,7 +8,7 @@ import signal
 from types import ModuleType
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 pytest.register_assert_rewrite("oracles", "strategies")
 
@@ -20,6 +20,7 @@ os.environ["FIXMAN_QUIET"] = "1"
 
 # Derandomized: a red build is red again on the next machine. HYPOTHESIS_PROFILE=ci looks longer.
 _COMMON = {"derandomize": True, "deadline": None, "database": None, "print_blob": False}
+_COMMON["suppress_health_check"] = [HealthCheck.too_slow]  # as deadlines, it looks at a clock
 settings.register_profile("default", max_examples=8, **_COMMON)
 settings.register_profile("ci", max_examples=25, **_COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))

@@ -290,10 +290,10 @@ def test_two_states_cost_no_more_than_two_alone(room):
     best = {}
     for _ in range(100):
         for states in (one, two):
-            start = time.perf_counter()
+            start = time.thread_time()  # others may use this processor too
             for _ in range(20):
                 room.forward_dynamics(arm, *states, gravity=GRAVITY)
-            seconds = time.perf_counter() - start
+            seconds = time.thread_time() - start
             best[states.ndim] = min(seconds, best.get(states.ndim, seconds))
     assert best[3] <= 2 * 2 * best[2]  # measured: 1.4 to 1.8 times one
 

@@ -628,7 +628,11 @@ def test_what_does_not_fit_into_memory_is_refused(flag, tmp_path, capsys):
         (["--steps", "1e300"], "steps must be below 2⁶³, about 9.2e18"),
         (["--beads", "1e300"], "--beads must be below 2⁶³"),
         (["--length", "nan"], "lengths must be finite, got nan"),
-        (["--hard", "angle", "--dt", "0.1", "--replicas", "64"], "make the lengths hard"),
+        pytest.param(
+            ["--hard", "angle", "--dt", "0.1", "--replicas", "64"],
+            "make the lengths hard",
+            marks=pytest.mark.thorough,  # compiles a kernel that others need not
+        ),
     ],
 )
 def test_nonsense_is_one_line(flags, text, tmp_path, capsys):

@@ -163,12 +163,12 @@ def test_freely_jointed_chains_have_their_distances_along_the_chain():
 @pytest.mark.parametrize("copies", [1, 20])
 def test_a_free_bead_diffuses(copies):
     """⟨r²⟩ = 2 d D t, with D = kT/ζ; the stepper moves by means of two noises, half a step late."""
-    chain, dt, D = fx.Chain.linear(1, dim=2), 0.1, 2.0 / 4.0
+    chain, dt, D = fx.Chain.linear(1), 0.1, 2.0 / 4.0
     stepper = fx.Brownian(dt, kT=2.0, friction=4.0)
-    run = fx.simulate(chain, np.zeros((copies, 1, 2)), stepper, 4000, rng=1, every=2)
+    run = fx.simulate(chain, np.zeros((copies, 1, 3)), stepper, 4000, rng=1, every=2)
     for of in ("beads", "centre"):
         found = ob.mean_square_displacement(chain, run.x, of=of, interval=2 * dt, longest=50)
-        exact = 4 * D * (found.lag - dt / 2)
+        exact = 6 * D * (found.lag - dt / 2)
         assert (np.abs(found.value - exact)[1:] < 4 * found.error[1:]).all()
         assert found.error[5] < 0.1 * exact[5]
     still = ob.mean_square_displacement(chain, run.x, of="relative")

@@ -808,8 +808,8 @@ def test_adenylate_kinase_on_a_dask_scheduler_with_two_workers(analysis, adk, tm
         assert list(ran.values()) == [True, True]
 
 
-def test_schedulers_that_are_not_there(peer, tmp_path):
-    peer("distributed")
+def test_schedulers_that_are_not_there(peer, tmp_path, monkeypatch):
+    distributed = peer("distributed")
     from fixman.io.dask import connect
 
     for address in ("127.0.0.1", "pigeon://127.0.0.1:1", "", "tls://127.0.0.1:1"):
@@ -824,10 +824,18 @@ def test_schedulers_that_are_not_there(peer, tmp_path):
     # A client that failed and is still open can block the start of the next one.
     clients = [one for one in gc.get_objects() if type(one).__name__ == "Client"]
     assert {one.status for one in clients} <= {"closed"}
+    wait, waited = distributed.Client.wait_for_workers, []
+
+    def wait_shortly(client, workers, timeout):
+        waited.append(timeout)
+        return wait(client, workers, timeout=0.1)
+
+    monkeypatch.setattr(distributed.Client, "wait_for_workers", wait_shortly)
     with dask_cluster(tmp_path, 0) as address:
         words = f"scheduler at {address} has no workers: .*`dask worker {address}`"
         with pytest.raises(ConnectionError, match=words):
-            connect(address, timeout=2.0).__enter__()
+            connect(address, timeout=60.0).__enter__()
+    assert waited == [60.0]
 
 
 def test_without_dask_the_error_says_what_to_install():

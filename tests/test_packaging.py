@@ -16,19 +16,11 @@ import fixman as fx
 ROOT = Path(__file__).parents[1]
 
 IMPORT = """
-import json, sys, time
-start = time.perf_counter()
-import numpy
-middle = time.perf_counter()
+import json, sys, numpy
+before = set(sys.modules)
 import fixman
-end = time.perf_counter()
-print(json.dumps({"numpy": middle - start, "fixman": end - middle, "modules": list(sys.modules)}))
+print(json.dumps(sorted(set(sys.modules) - before)))
 """
-
-
-def import_once():
-    run = [sys.executable, "-c", IMPORT]
-    return json.loads(subprocess.run(run, capture_output=True, check=True, text=True).stdout)
 
 
 def test_there_is_one_version():
@@ -42,9 +34,10 @@ def test_the_package_is_marked_as_typed():
     assert importlib.resources.files("fixman").joinpath("py.typed").is_file()
 
 
-def test_importing_loads_no_heavy_module():
-    heavy = {"numba", "scipy", "scipy.sparse", "matplotlib", "MDAnalysis", "tqdm"}
-    assert not (heavy | {"fixman.rigid", "fixman.structured"}) & set(import_once()["modules"])
+def test_importing_loads_hardly_a_module_beside_numpy():
+    run = [sys.executable, "-c", IMPORT]
+    done = subprocess.run(run, capture_output=True, check=True, text=True)
+    assert set(json.loads(done.stdout)) <= {"__future__", "fixman", "importlib", "typing"}
 
 
 def test_rigid_bodies_load_when_they_are_used():
@@ -54,11 +47,6 @@ def test_rigid_bodies_load_when_they_are_used():
     run = [sys.executable, "-c", "\n".join(lines)]
     answer = subprocess.run(run, capture_output=True, check=True, text=True).stdout
     assert answer.split() == ["False", "True", "False"]
-
-
-def test_importing_costs_little_beside_numpy():
-    runs = [import_once() for _ in range(3)]
-    assert min(run["fixman"] for run in runs) < 0.5 * min(run["numpy"] for run in runs)
 
 
 def test_public_names_resolve_and_are_listed():

@@ -58,7 +58,8 @@ def energies_of_frames(x, tables, out, states):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(
-    "own", [Quartic(), Compiled(quartic_force, quartic_energy), WCA(3.0), Gravity((1.0, 2.0, 0.0))]
+    "own",
+    [Quartic() + WCA(3.0) + Gravity((1.0, 2.0, 0.0)), Compiled(quartic_force, quartic_energy)],
 )
 def test_compiled_code_has_all_energies(own):
     chain = fx.Chain.linear(5)

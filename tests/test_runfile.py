@@ -184,24 +184,22 @@ def small_rigid_blocks(monkeypatch):
 
 @pytest.mark.parametrize("name", ["langevin", "montecarlo"])
 def test_kill_9(memory_disk, name):
-    killed(memory_disk, *of_stepper(name), 12)
+    killed(memory_disk, *of_stepper(name), 6)
 
 
 @pytest.mark.parametrize("name", ["midpoint", "controlled"])
 def test_kill_9_of_rigid_bodies(memory_disk, small_rigid_blocks, name):
-    killed(memory_disk, *of_rigid(name), 12)
+    killed(memory_disk, *of_rigid(name), 6)
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("name", "times"), [(name, 100 if name == "langevin" else 25) for name in STEPPERS]
-)
-def test_kill_9_many_times(memory_disk, name, times):
-    killed(memory_disk, *of_stepper(name), times)
+@pytest.mark.parametrize("name", STEPPERS)
+def test_kill_9_many_times(memory_disk, name):
+    killed(memory_disk, *of_stepper(name), 25)
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("name", rigid_runs.RUNS)
+@pytest.mark.parametrize("name", ["euler", "four-bar"])
 def test_kill_9_of_rigid_bodies_many_times(memory_disk, small_rigid_blocks, name):
     killed(memory_disk, *of_rigid(name), 10)
 
@@ -209,7 +207,7 @@ def test_kill_9_of_rigid_bodies_many_times(memory_disk, small_rigid_blocks, name
 @pytest.mark.thorough
 def test_kill_9_of_a_molecule(memory_disk, peer):
     peer("openmm.app")
-    killed(memory_disk, *of_molecule(), 25)
+    killed(memory_disk, *of_molecule(), 10)
 
 
 def test_death_at_every_statement(memory_disk, monkeypatch):
@@ -248,7 +246,7 @@ def small_disk(tmp_path):
     with contextlib.suppress(FileNotFoundError):
         if subprocess.run(mount, capture_output=True).returncode == 0:
             yield disk
-            subprocess.run(["umount", str(disk)], check=True)
+            subprocess.run(["umount", "--lazy", str(disk)], check=True)
             return
     pytest.skip("file systems cannot be mounted here")
 
@@ -766,8 +764,8 @@ def test_no_damage_goes_unnoticed(dense):
 
 
 @pytest.mark.thorough
-def test_no_damage_at_300_places_goes_unnoticed(dense):
-    assert sum(damaged(dense, 300, 2).values()) == 300
+def test_no_damage_at_120_places_goes_unnoticed(dense):
+    assert sum(damaged(dense, 120, 2).values()) == 120
 
 
 def change(path, table, where, name, act):

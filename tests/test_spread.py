@@ -19,7 +19,7 @@ import fixman as fx
 from fixman import observables
 from fixman.io.hdf5 import read_hdf5, write_hdf5
 from fixman.runs import about as provenance
-from fixman.runs import runfile
+from fixman.runs import loop, runfile
 from fixman.simulation import simulate as simulation
 from fixman.simulation import spread
 
@@ -212,16 +212,25 @@ def test_a_scheduler_that_is_lost_costs_nothing_that_was_written(tmp_path):
     assert np.array_equal(error.value.run.x, whole.x[: len(part)])
 
 
-def test_ctrl_c_finishes_the_blocks(tmp_path):
-    pressed = threading.Event()
+def test_ctrl_c_finishes_the_blocks(tmp_path, monkeypatch):
+    pressed, counts, interrupts = threading.Event(), [], loop._interrupts
+
+    @contextlib.contextmanager
+    def counted():
+        with interrupts() as interrupted:
+            counts.append(interrupted)
+            yield interrupted
+
+    monkeypatch.setattr(loop, "_interrupts", counted)
 
     class Pressing(Pool):
         def work(self, task):
             found = super().work(task)
             if found.state["step"] >= 20 and not pressed.is_set():
                 pressed.set()
-                os.kill(os.getpid(), signal.SIGINT)
-                time.sleep(0.2)
+                signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+                while not counts[-1]():
+                    time.sleep(0.001)
             return found
 
     for out in (None, tmp_path / "run"):
@@ -337,10 +346,11 @@ def test_a_worker_is_killed(connected, tmp_path, monkeypatch):
             time.sleep(0.01)
         os.kill(pids[0], signal.SIGKILL)
 
-    killer = threading.Thread(target=kill)
+    killer = threading.Thread(target=kill, daemon=True)  # a run that fails is not waited for
     killer.start()
     run = run_it(client=connected, out=out, **given)
-    killer.join()
-    assert pids[0] not in connected.run(os.getpid).values()
+    killer.join(60.0)
+    while pids[0] in connected.run(os.getpid, on_error="ignore").values():
+        time.sleep(0.01)
     assert run.finished
     assert same(run, whole)

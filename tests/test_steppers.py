@@ -421,9 +421,11 @@ def test_what_cannot_start_is_refused():
     folded = [random_walks(rotating, angles=angle, rng=1)[0] for angle in (1.0, np.pi)]
     with pytest.raises(fx.SingularConstraintError, match=r"in frame 1: .* in line"):
         Langevin(0.01).start(rotating, folded, None, 2)
-    ring = fx.Chain.ring(4, dim=2)
+    line = np.zeros((4, 3))
+    line[:, 0] = 0.0, 1.0, 2.0, 1.0
+    line[3, 1] = 1e-17
     with pytest.raises(fx.SingularConstraintError):  # folded onto a line
-        Langevin(0.01).start(ring, [[0.0, 0.0], [1.0, 0.0], [2.0, 0.0], [1.0, 1e-17]])
+        Langevin(0.01).start(fx.Chain.ring(4), line)
     with pytest.raises(ValueError, match="x0 is nan"):
         Langevin(0.01).start(chain, x * np.nan)
     for options in ({"dt": 0.0}, {"dt": np.nan}, {"dt": 0.1, "kT": -1}, {"dt": 0.1, "friction": 0}):

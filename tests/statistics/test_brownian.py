@@ -90,15 +90,15 @@ def test_trimer_with_a_mobile_bead(ensemble, scheme):
 def test_liu_is_of_first_order():
     """Off by −0.5 dt of equal beads, the most of the three."""
     dts, exact = (0.005, 0.01, 0.02), EXACT["rigid"]
-    found = [sample(fx.Chain.linear(3), dt, 120_000, scheme="liu") for dt in dts]
+    found = [sample(fx.Chain.linear(3), dt, 60_000, scheme="liu") for dt in dts]
     value, error = at_zero(dts, found)
-    assert error < 4e-4
+    assert error < 6e-4
     assert abs(value - exact) < 4 * error
     means, errors = np.array(found).T
     off = exact - means
     fit = np.polyfit(np.log(dts), np.log(off), 1, w=off / errors, cov="unscaled")
     order, error = fit[0][0], np.sqrt(fit[1][0, 0])
-    assert error < 0.1
+    assert error < 0.12  # the second order is 8 σ away
     assert abs(order - 1.0) < 4 * error
 
 

@@ -95,10 +95,10 @@ def closed_walks(n, size):
 def test_trimer(ensemble, exact):
     chain, dt = fx.Chain.linear(3), 0.4
     stepper = HybridMonteCarlo(dt, leaps=6, ensemble=ensemble)
-    mean, error = sample(chain, stepper, cosines, 6000)
-    assert error < 4e-4
+    mean, error = sample(chain, stepper, cosines, 2000)
+    assert error < 7e-4  # the ensembles are 17 σ apart
     assert abs(mean - exact) < 4 * error
-    biased = sample(chain, Langevin(dt, ensemble=ensemble), cosines, 6000, every=6)
+    biased = sample(chain, Langevin(dt, ensemble=ensemble), cosines, 2000, every=6)
     assert off(biased, (exact, 0.0)) > 5.0
 
 

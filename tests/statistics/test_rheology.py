@@ -31,9 +31,9 @@ def sheared(chain, rate, dt, steps, replicas=1024, every=20, settle=200, seed=1,
     return total / (steps // every)
 
 
-@pytest.mark.parametrize("Wi", [1.0, 3.0])
-def test_rigid_dumbbell(Wi):
-    chain, rate = fx.Chain.linear(2), 12.0 * Wi
+def test_rigid_dumbbell():
+    chain, Wi = fx.Chain.linear(2), 3.0
+    rate = 12.0 * Wi
     dt, steps = 0.04 / rate, 20_000
     longer = sheared(chain, rate, dt, steps, every=20, settle=500, seed=1)
     shorter = sheared(chain, rate, dt / 2, 2 * steps, every=40, settle=1000, seed=2)
@@ -99,7 +99,7 @@ def test_viscosity_by_green_and_kubo():
     stepper = fx.Brownian(0.0025, scheme="midpoint")
     state = stepper.start(chain, fx.random_walks(chain, 256, rng=1), None, 256, 1)
     stepper.advance(chain, state, 800)
-    stress, at_once = np.empty((6000, 256, 3, 3)), []
+    stress, at_once = np.empty((3000, 256, 3, 3)), []
     for frame in range(len(stress)):
         stepper.advance(chain, state, 4)
         stress[frame] = rheology.kramers_stress(chain, state.x, stepper)

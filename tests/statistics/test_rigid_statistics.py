@@ -50,16 +50,16 @@ def test_pendulum_chain_against_quadrature():
     q = np.random.default_rng(1).uniform(0, 2 * np.pi, (REPLICAS, n))
     exact = {name: quadrature(arm, n, name, 40) for name in ("rigid", "stiff")}
     for name, wanted in exact.items():
-        mean, sigma = averages(arm, q, bends, 0.2, name, 250, gravity=GRAVITY)
+        mean, sigma = averages(arm, q, bends, 0.2, name, 100, gravity=GRAVITY)
         assert np.abs((mean - np.append(wanted, n / 2)) / sigma).max() < 4, name
         # It tells one ensemble from the other.
         assert (np.abs((exact["rigid"] - exact["stiff"]) / sigma[:-1]) > 10).any()
 
 
-@pytest.mark.parametrize("friction", [1.0, 0.2, 0.05])
+@pytest.mark.parametrize("friction", [1.0, 0.05])
 def test_low_friction_has_its_temperature(friction):
-    arm, rng, size = uneven_pair(), np.random.default_rng(7), 128
-    q, steps = rng.uniform(0, 2 * np.pi, (size, 2)), int(6 / min(friction, 0.2) / 0.2)
+    arm, rng, size = uneven_pair(), np.random.default_rng(7), 256
+    q, steps = rng.uniform(0, 2 * np.pi, (size, 2)), round(3 / friction / 0.2)
     options = {"friction": friction, "ensemble": "stiff", "rng": rng}
     q, qd = statistics.langevin(arm, q, 0.2, steps, **options)
     found = kinematics.kinetic_energy(arm, q, qd), np.cos(q[..., 1]) ** 2
@@ -100,7 +100,7 @@ def test_spherical_joints_against_weighted_samples():
         wanted = w @ values
         exact[name] = wanted, np.sqrt(w**2 @ (values - wanted) ** 2)
     for name, (wanted, error) in exact.items():
-        mean, sigma = averages(arm, free[:REPLICAS], moments, 0.2, name, 150, gravity=GRAVITY)
+        mean, sigma = averages(arm, free[:REPLICAS], moments, 0.2, name, 80, gravity=GRAVITY)
         off = np.append(mean[:-1] - wanted, mean[-1] - 3.0)
         sigma = np.hypot(sigma, np.append(error, 0.0))
         assert np.abs(off / sigma).max() < 4, name
@@ -131,7 +131,7 @@ def test_springs_and_rotors_against_quadrature():
         ("rigid", exact(arm)),
         ("stiff", boltzmann @ seen(grid) / boltzmann.sum()),
     ):
-        mean, sigma = averages(arm, q, seen, 0.2, name, 250, gravity=GRAVITY)
+        mean, sigma = averages(arm, q, seen, 0.2, name, 120, gravity=GRAVITY)
         assert np.abs((mean - np.append(wanted, 1.0)) / sigma).max() < 4, name
         if name == "rigid":  # it would see the second rotor missing
             assert np.abs((exact(rotors_left_out) - wanted) / sigma[:-1]).max() > 8

@@ -71,15 +71,15 @@ def test_a_stiff_chain_is_told_apart():
 def test_a_hundred_bonds():
     chain, bends = fx.Chain.linear(101), (0, 49)
     kept, means = [], []
-    for part in range(50):
+    for part in range(10):
         c = np.cos(turns(fx.sample(chain, CHAINS // 50, rng=part, workers=2).x, "free"))
         kept.append(c[:, bends])
         means.append((c**2).mean(axis=1))
     theta, mean = np.arccos(np.concatenate(kept)), np.concatenate(means)
     for column, bend in enumerate(bends):
         assert p_value(theta[:, column], {"dim": 3}, 100, bend) > SMALLEST
-    error = mean.std() / np.sqrt(CHAINS)
-    assert error < 4e-5
+    error = mean.std() / np.sqrt(mean.size)
+    assert error < 9e-5  # stiff chains have 1/3, 170 σ away
     assert abs(mean.mean() - 0.317879007) < 4.0 * error
 
 
