@@ -324,12 +324,15 @@ def judged(n, q_m, v_m, change, progress, dt, which):
     progress[SINCE] += 1.0
     if largest < 0.5 * best:
         progress[LEAST], progress[SINCE] = largest, 0.0
-    if largest <= 4.0 * noise:
+    step = EPS * reach / dt  # moves coordinates by their rounding
+    if largest <= max(4.0 * noise, step):
         return SETTLED
     if largest < before < np.inf and largest * largest <= noise * (before - largest):
         return SETTLED
-    small = largest <= LOOSE * speed + 1000.0 * EPS * reach / dt
-    if small and progress[SINCE] >= WAIT and largest <= 4.0 * progress[LEAST]:
+    small = largest <= LOOSE * speed + 1000.0 * step
+    # At rest, forces that are in balance round the more the stiffer they are.
+    steady = largest <= max(4.0 * progress[LEAST], 1000.0 * step)
+    if small and progress[SINCE] >= WAIT and steady:
         return SETTLED
     if largest <= SLOW * before:
         return ROUND
