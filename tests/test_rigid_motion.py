@@ -393,6 +393,27 @@ def test_a_four_bar_with_springs_stays_closed():
     assert close(range(5), 200) == 0
 
 
+def test_a_damped_arm_comes_to_rest():
+    """The forces that balance round by more than the rates, to which rounds are compared."""
+    arm = SerialChain.planar(np.full(7, 0.3), np.full(7, 3.0), np.full(7, 0.02))
+    driven = replace(arm, stiffness=600.0, damping=50.0, rest=np.full(7, 0.2))
+    run = simulate(driven, np.zeros(7), 1e-2, 8000, gravity=DOWN, every=100)
+    end = run.q[-1], run.qd[-1]
+    qdd = articulated_body.forward_dynamics(driven, *end, np.zeros(7), gravity=DOWN)
+    assert max(np.abs(run.qd[-1]).max(), np.abs(qdd).max()) < 1e-9
+
+
+def test_a_damped_four_bar_comes_to_rest():
+    """Closures take back what forces do to a linkage at rest: its first round says little."""
+    free = four_bar()
+    crank = replace(free.chains[0], damping=[2.0, 0.0])
+    linkage = Linkage((crank, free.chains[1]), free.closures)
+    q, qd = turning(linkage)
+    run = simulate(linkage, q, 5e-3, 1500, qd=qd, gravity=DOWN, every=100)
+    assert np.abs(run.qd[-1]).max() < 1e-7
+    assert np.abs(run.gap).max() < 1e-12
+
+
 @pytest.mark.thorough
 def test_random_four_bars_stay_closed():
     assert close(range(40), 300) <= 1

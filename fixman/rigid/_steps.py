@@ -174,6 +174,7 @@ class Steps:
             code = self.sweep(k, forces, dt, which)
             if code != DONE:
                 return code, forces
+            led = float(np.abs(v_m - before[:nv]).max())
             if impulses is not None:
                 impulses.close(dt, which)
             to, change = x.copy(), x - before
@@ -184,6 +185,8 @@ class Steps:
             size = float(np.abs(moved).max())
             if not count:
                 bound = FARTHEST * size
+                if impulses is not None:  # which take back what forces do to a linkage at rest
+                    progress[motion.LAST] = max(size, led)
             if which == motion.SETTLED:
                 far = learning and np.abs(v_m - start).max() > bound
                 return motion.NOT_SETTLED if far else DONE, forces
