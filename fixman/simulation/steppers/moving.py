@@ -268,10 +268,10 @@ def cause_of(
             far = far[np.argsort(-pull[far], kind="stable")]
             names = arrays.listed([f"bead {k}" for k in far], NAMED)
             return (
-                "beads overlap, or dt is too long for a stiff force on soft coordinates; forces at "
-                f"step {state.step} are enormous, up to {pull.max():.2g} on {names}: start from "
-                "positions without overlaps, make stiff coordinates hard, or make dt smaller than "
-                f"{stepper.dt:g}"
+                f"beads overlap, or dt={stepper.dt:g} is too long for a stiff force on soft "
+                f"coordinates; forces at step {state.step}, up to {pull.max():.2g} on {names}, move "
+                f"them by up to {ways.max():.2g} in a step: start from positions without overlaps, "
+                "make stiff coordinates hard, or make dt smaller"
             ), {"beads": far}
     angles = chain.layout.hard_rows.kinds == ANGLE
     if chain.dim == 3:
