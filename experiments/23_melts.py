@@ -35,7 +35,7 @@ DENSITY, LENGTH = 0.85, 0.97
 FOLDED = 1.02  # second neighbours of the walks are not nearer
 TOTAL = 2000  # beads of a melt
 SPANS = {20: (2400, 2), 50: (4500, 5), 100: (15000, 10)}  # time of a run, and from frame to frame
-PIECES = 10  # of a run: models take turns
+PIECES = 30  # of a run: models take turns
 MODELS: dict[str, tuple[str, Any]] = {
     "rigid bonds": ("rigid", WCA()),
     "stiff ensemble": ("stiff", WCA()),
@@ -43,8 +43,8 @@ MODELS: dict[str, tuple[str, Any]] = {
 }
 OTHER = "FENE bonds, LAMMPS"
 DT = 0.005  # at which prices are compared
-EQUAL = {"rigid bonds": 0.01, "stiff ensemble": 0.01, "FENE bonds": 0.01, OTHER: 0.01}
-DTS = {"rigid bonds": 0.01, "stiff ensemble": 0.01, "FENE bonds": 0.01, OTHER: 0.005}  # of the runs
+EQUAL = {"rigid bonds": 0.02, "stiff ensemble": 0.02, "FENE bonds": 0.0125, OTHER: 0.011}
+DTS = {"rigid bonds": 0.02, "stiff ensemble": 0.02, "FENE bonds": 0.01, OTHER: 0.005}  # of the runs
 COSINES = np.linspace(-1.0, 1.0, 41)
 NEAR = 9  # bonds: longer distances relax in longer times than those of these runs
 
