@@ -173,8 +173,9 @@ def rows_of(name: str, beads: int, found: dict[str, Any]) -> list[dict[str, Any]
     rows.append(row("mean cos theta", "", found["bends"][-1]))
     rows += [row("R2(s)/(s b2)", f"{s}", ob.Mean(mean.value / s, mean.error / s))
              for s, mean in enumerate(found["sizes"], start=1)]  # fmt: skip
-    if found["relaxation"].error < 0.5 * found["relaxation"].value:  # or the run is too short
-        rows.append(row("relaxation time", "", found["relaxation"]))
+    tau = found["relaxation"]
+    if tau.error < 0.5 * tau.value and tau.value < found["time"]:  # or the run is too short
+        rows.append(row("relaxation time", "", tau))
     rows.append(row("pressure", "", found["pressure"]))
     rows.append(row("time", f"dt = {DTS[name]}", ob.Mean(found["time"], 0.0)))
     return rows
