@@ -86,8 +86,8 @@ def _answered(arguments: shared.Namespace, robot: Robot) -> int:
             run = _moved(arguments, arm, {"q": q, "qd": qd, "tau": torque, **labels}, down)
             done, change = run.finished, run.energy[-1] - run.energy[0]
             found["motion"] = {"time": run.time[-1], "energy change": change}
-            works = {"dampers": arm.damping, "torques": torque}
-            works = [name for name, values in works.items() if np.any(values)]
+            forces = {"dampers": arm.damping, "torques": torque}
+            works = [name for name, values in forces.items() if np.any(values)]
             found["motion"] |= {"energy changed by": " and ".join(works)} if works else {}
             found["motion"] |= {"q": list(run.q[-1]), "qd": list(run.qd[-1])}
             more = shared.described(run)
