@@ -157,7 +157,7 @@ def test_plain_arrays_take_the_short_way_with_the_same_bits(monkeypatch):
         for wrong in (motion[1][:-1], np.append(motion[1], 1.0)):
             with pytest.raises(ValueError, match="qd must have"):
                 articulated_body.forward_dynamics(arm, motion[0], wrong, motion[2])
-        with pytest.raises(ValueError, match="qd is -?inf"):
+        with pytest.raises(ValueError, match=r"qd is -?inf"):
             articulated_body.forward_dynamics(arm, motion[0], np.inf * motion[1], motion[2])
 
 
