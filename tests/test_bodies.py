@@ -138,6 +138,24 @@ def test_the_command_exports_runs_of_rigid_bodies(tmp_path, run):
         assert message in said
 
 
+def test_a_run_knows_its_joints_and_its_tip(tmp_path, run):
+    leg = {"names": ("hip", "foot"), "tip": (0.1, 0.2, 0.3)}
+    moved = motion.simulate(LEG, rest(LEG), 0.01, 2, out="run", **leg)
+    assert moved.names == fx.resume("run", 4).names == ("hip", "foot")
+    assert run("export", "run", "--to", "x.csv")[0] == 0
+    assert read("x.csv")[0][:3] == ["time", "hip", "foot.qx"]
+    moved.to_csv("y.csv", names=["a", "b"])
+    assert read("y.csv")[0][1] == "a"
+    assert run("export", "run", "--to", "x.pdb")[0] == 0
+    last = list(atoms(tmp_path / "x.pdb")[0][0].values())[-1]
+    assert last[0] == "TIP"
+    expected = 10 * kinematics.position(LEG, LEG.rest, 1, leg["tip"])
+    np.testing.assert_allclose(last[3], expected, atol=6e-4)
+    for names in (["hip"], "hip", ["hip", 2], 7):
+        with pytest.raises(ValueError, match="names must be those of 2 joints, got"):
+            motion.simulate(LEG, rest(LEG), 0.01, 2, names=names)
+
+
 def test_what_does_not_fit_is_refused(tmp_path):
     path = tmp_path / "x.pdb"
     far = chain("prismatic")

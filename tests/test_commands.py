@@ -286,6 +286,7 @@ def test_torques_and_accelerations_of_an_arm(run, panda):
     assert text.startswith("chain: <SerialChain: 7 bodies, 7 revolute; 7 ")
     assert "\nmass: 28.5\njoints:\n" in text
     assert "\n  link6: " in text
+    assert "\ngravity: 0 0 9.81\n" in run("rigid", panda, "--gravity=-9.81")[1]
     at_hand = run("rigid", panda, *flags, "--tip", "panda_hand", "--json")[1]
     hand, last = json.loads(at_hand)["places"]["panda_hand"], found["places"]["link6"]
     assert np.isclose(np.linalg.norm(np.subtract(hand, last)), 0.1)
@@ -314,6 +315,8 @@ def test_a_motion_is_written(run, panda, peer):
     code, _, err = run("export", "fall", "--to", "fall.h5")
     assert (code, err.count("\n")) == (1, 1)
     assert "--to must end in .csv, .pdb, got fall.h5" in err
+    assert run("export", "fall", "--to", "fall.csv")[0] == 0
+    assert Path("fall.csv").read_text().startswith("time,j0,j1,j2,")
     code, _, err = run("rigid", panda, *flags)
     assert (code, err) == (
         1,
@@ -346,6 +349,26 @@ def test_robots_that_cannot_be(run, panda, peer, flags, text):
     assert (code, out) == (1, "")
     assert text in err
     assert err.count("\n") == 1
+
+
+def test_degrees_and_reasons_are_said(run, panda):
+    out = run("rigid", panda, "--q", "0,-30,0,1,0,0,0", "--time", "0.002")[1]
+    assert "q is outside the limits of j1: are these degrees?" in out
+    assert not any(words in out for words in ("file: None", "energy changed by"))
+    more = "--q", "0,1,0,1,0,0,0", "--torque", "1,0,0,0,0,0,0", "--time", "0.002"
+    out = run("rigid", panda, *more)[1]
+    assert "outside" not in out
+    assert "\n  energy changed by: torques\n" in out
+    code, _, err = run("rigid", panda, "--qd", "9,9,9,9,9,9,9", "--time", "9", "--dt", "0.1")
+    assert (code, "too long" in err, "attribute" in err) == (1, True, False)
+    bare = panda.read_text().replace(link("panda_hand", 0.5), link("panda_hand"))
+    panda.write_text(
+        bare.replace(link("link6", 7.0, (0, 0, 0.15), (0.1, 0.1, 0.01)), link("link6"))
+    )
+    code, _, err = run("rigid", panda, "--lenient")
+    assert code == 1
+    assert "body 6 (counted from 0)" in err
+    assert "body 6 is 'link6', which 'j6' moves" in err
 
 
 def test_a_robot_with_branches_names_its_ends(run):

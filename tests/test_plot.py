@@ -103,6 +103,12 @@ def test_runs_are_drawn_against_their_time(ax):
     fall = fx.rigid.motion.simulate(arm, [0.1, 0.2], 0.01, 3, gravity=(0, -9.81, 0), scheme="euler")
     fx.plot.trajectory(ax, fall, fall.q, names=["shoulder", "elbow"])
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["shoulder", "elbow"]
+    named = fx.rigid.motion.simulate(arm, [0.1, 0.2], 0.01, 3, names=["hip", "knee"])
+    fx.plot.trajectory(ax, named[1:], named[1:].qd)
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["hip", "knee"]
+    other = fx.plot.figure().subplots()
+    fx.plot.trajectory(other, named)
+    assert other.get_legend() is None
 
 
 def test_distributions_have_the_area_one(ax):

@@ -94,6 +94,7 @@ def test_fields_are_content():
         ({"stiffness": np.nan}, "stiffness"),
         ({"armature": "heavy"}, "armature"),
         ({"stiffness": 1.0}, "stiffness of rate 0 must be 0: its joint turns and slides"),
+        ({"stiffness": 1.0}, "the base is free: give an array with zeros for its six rates"),
         (
             {"stiffness": [0] * 6 + [1], "rest": np.zeros(3)},
             r"rest must be a number or have shape \(8,\), got \(3,\)",
@@ -137,6 +138,27 @@ def test_energy_of_a_spring_is_that_of_the_difference():
     np.testing.assert_allclose(joints.elastic_energy(arm, q), expected, rtol=1e-13)
     assert expected[1] == 0.0
     assert kinematics.potential_energy(arm, q, gravity=(0, 0, 0)) == pytest.approx(expected)
+
+
+def test_plain_arrays_take_the_short_way_with_the_same_bits(monkeypatch):
+    for seed in range(4):
+        arm, motion, _ = state(seed)
+        many = [np.tile(part, (64, 1)) for part in motion]
+        for given in (motion, many):
+            kept = given[2].copy()
+            found = articulated_body.forward_dynamics(arm, *given, gravity=GRAVITY)
+            short = articulated_body._at_once(arm, *given, GRAVITY)
+            assert np.array_equal(short, found)
+            assert np.array_equal(given[2], kept)
+            with monkeypatch.context() as patched:
+                patched.setattr(articulated_body, "_at_once", lambda *_: None)
+                slow = articulated_body.forward_dynamics(arm, *given, gravity=GRAVITY)
+            assert np.array_equal(slow, found)
+        for wrong in (motion[1][:-1], np.append(motion[1], 1.0)):
+            with pytest.raises(ValueError, match="qd must have"):
+                articulated_body.forward_dynamics(arm, motion[0], wrong, motion[2])
+        with pytest.raises(ValueError, match=r"qd is -?inf"):
+            articulated_body.forward_dynamics(arm, motion[0], np.inf * motion[1], motion[2])
 
 
 def test_power_is_that_of_dampers_and_torques():

@@ -376,6 +376,7 @@ RATES = np.zeros(ARM.nv)
         (lambda: kinematics.position(ARM, Q, 3), ValueError, "to 2; got 3"),
         (lambda: kinematics.position(ARM, Q, -1), ValueError, "got -1"),
         (lambda: kinematics.velocity(ARM, Q, RATES, 1.5), TypeError, "body must be an integer"),
+        (lambda: kinematics.position(ARM, Q, "hand"), TypeError, "places of .* got 'hand'"),
         (lambda: kinematics.position(ARM, Q, 0, (1, 2)), ValueError, "point must have shape"),
         (lambda: kinematics.position(ARM, Q, 0, (1, 2, np.nan)), ValueError, "point is nan"),
         (lambda: kinematics.frames(ARM, Q[1:]), ValueError, "q must have shape"),

@@ -240,6 +240,18 @@ def test_robots_say_what_they_are(read):
     assert third == f" notes: {len(found.notes)}>"
 
 
+def test_limits_are_those_of_the_file(read):
+    inf, limit = np.inf, '<limit lower="-1" upper="1" effort="1" velocity="1"/>'
+    text = robot(*ARM, *HAND)
+    assert read(text, "left").limits.tolist() == [[-1, 1], [-inf, inf], [-1, 1]]
+    for given, expected in (
+        ("", [-inf, inf]),
+        ('<limit effort="1"/>', [-inf, inf]),
+        ('<limit lower="-2e-1" upper="${pi}"/>', [-0.2, inf]),
+    ):
+        assert read(text.replace(limit, given, 1), "left").limits[0].tolist() == expected
+
+
 def test_long_chains(read):
     n = 3000
     elements = [link("l0")]
@@ -371,7 +383,10 @@ def test_notes_say_how_the_file_is_taken(read):
     text = text.replace(head, head + '<dynamics damping=".2" friction="1"/>')
     notes = read(text, "left").notes
     for start, end in [
-        ("joint 'shoulder', joint 'elbow', joint 'wrist'", "<limit>, which is not read"),
+        (
+            "joint 'shoulder', joint 'elbow', joint 'wrist'",
+            "have <limit>, which is not in the chain",
+        ),
         ("joint 'shoulder'", "friction, which is not read"),
         ("joint 'shoulder'", "has damping, also in inverse dynamics"),
         ("joint 'right slide', joint 'mirror'", "off the path: locked at zero, the links lumped"),
@@ -498,7 +513,7 @@ def test_what_other_parsers_read(read):
     assert read("\n \r\n\t" + robot(*ARM)).chain == plain  # a line before <?xml
     # Prefixes that no file declares are those of other programs.
     prefixed = robot(*ARM).replace("<limit", "<drake:limit")
-    with pytest.warns(UserWarning, match="joint 'shoulder', joint 'elbow' has <drake:limit>"):
+    with pytest.warns(UserWarning, match="joint 'shoulder', joint 'elbow' have <drake:limit>"):
         assert read(prefixed).chain == plain
 
 
@@ -735,6 +750,8 @@ def test_no_file(tmp_path):
         urdf.read("robot.urdf", 7)
     with pytest.raises(ValueError, match="path must be the name"):
         urdf.read("")
+    with pytest.raises(ValueError, match="name of a file, got XML"):
+        SerialChain.from_urdf(robot(*ARM))
 
 
 @pytest.mark.filterwarnings("ignore:.*which is not read", "error::RuntimeWarning")

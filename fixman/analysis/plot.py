@@ -227,7 +227,8 @@ def trajectory(
 
     A `Run` needs `values`, such as ``observables.radius_of_gyration(run.chain, run.x)``: each
     replica is a thin line, their mean a thick one.  Each component of a rigid-body array such as
-    ``run.q`` is one line; ``names`` of the components, such as `Robot.joint_names`, make a legend.
+    ``run.q`` is one line; ``names`` of the components make a legend, by default those of the joints
+    that the run knows, if each joint has one coordinate.
     """
     time = np.asarray(run.time if hasattr(run, "time") else run.times)
     if values is None:
@@ -238,6 +239,9 @@ def trajectory(
     each = arrays.series(values, (), "values")
     if each.shape[:1] != time.shape:
         raise ValueError(f"values must have shape {(len(time), '...')}, got {each.shape}")
+    known = getattr(run, "names", ())
+    if known and not names and each.shape == run.q.shape == (len(time), len(known)):  # type: ignore[union-attr]
+        names = known
     each = each.reshape(len(time), -1)
     if hasattr(run, "times"):
         ax.plot(time, each, color="0.7", linewidth=0.5)

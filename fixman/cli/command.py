@@ -119,5 +119,6 @@ def _text(error: Exception, words: list[str]) -> str:
         bends = ",".join(bend.replace(", ", ":") for bend in BEND.findall(value))
         return name if value == "True" else f"{name} {bends}"
 
-    said = "; ".join([str(error), *getattr(error, "__notes__", ())])
+    notes = [x for x in getattr(error, "__notes__", ()) if not x.startswith("its attribute")]
+    said = "; ".join([str(error), *notes])
     return " ".join(ARGUMENT.sub(flag, said.replace("strict=False", "lenient=True")).split())

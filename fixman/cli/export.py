@@ -5,7 +5,7 @@ usage: fixman export RUN --to FILE [flags]
 Chains: .gsd is for OVITO, MDAnalysis and HOOMD, in single precision and with bonds.
 .h5 has all numbers in double precision (H5MD). .dcd, .xtc and .trr need a run in space.
 Runs of fixman torsional also take .pdb; a .pdb of the first frame comes with .dcd, .xtc, .trr.
-Runs of fixman rigid: .csv has all numbers, .pdb the joints for VMD or PyMOL.
+Runs of fixman rigid: .csv has all numbers, .pdb joints and tip for VMD or PyMOL.
 
   RUN                    file of the run, finished or not
   --to FILE              new file: .gsd, .h5, .pdb, .dcd, .xtc, .trr or .csv

@@ -37,6 +37,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fixman.cli import shared
+from fixman.errors import FrameError
 
 if TYPE_CHECKING:
     from fixman.rigid.motion import Trajectory
@@ -46,13 +47,23 @@ FRAMES = 1000  # of a motion, about
 
 
 def run(arguments: shared.Namespace) -> int:
+    if arguments.time is None and (arguments.out or arguments.plot):
+        raise ValueError("--out and --plot need a motion: give its duration, --time 1")
+    robot = read(arguments.robot, arguments.tip, arguments.free_base, not arguments.lenient)
+    try:
+        return _answered(arguments, robot)
+    except FrameError as error:
+        if error.body is not None:
+            link, joint = robot.body_names[error.body], robot.joint_names[error.body]
+            error.add_note(f"body {error.body} is {link!r}, which {joint!r} moves")
+        raise
+
+
+def _answered(arguments: shared.Namespace, robot: Robot) -> int:
     import numpy as np
 
     from fixman.rigid import articulated_body, kinematics, newton_euler
 
-    if arguments.time is None and (arguments.out or arguments.plot):
-        raise ValueError("--out and --plot need a motion: give its duration, --time 1")
-    robot = read(arguments.robot, arguments.tip, arguments.free_base, not arguments.lenient)
     arm, rest, down = robot.chain, np.zeros(robot.chain.nv), (0.0, 0.0, -arguments.gravity)
     q = arm.rest if arguments.q is None else arguments.q
     qd, torque = (rest if x is None else x for x in (arguments.qd, arguments.torque))
@@ -65,21 +76,25 @@ def run(arguments: shared.Namespace) -> int:
     body, _, p = robot.places[tip]
     centre = kinematics.centre_of_mass(arm, q)
     found: dict[str, Any] = {"chain": repr(arm), "mass": arm.masses.sum(), "joints": rows}
+    found["gravity"] = list(down)
     found["units"] = "kg; q in rad or m, qdd a second squared; hold in N m or N; energy in J"
     found["places"] = {tip: list(kinematics.position(arm, q, body, p)), "mass centre": list(centre)}
     done = True
     with shared.outputs(arguments, [arguments.plot], arguments.robot) as (picture,):
         if arguments.time is not None:
-            run = _moved(arguments, arm, {"q": q, "qd": qd, "tau": torque}, down)
+            labels = {"names": robot.joint_names, "tip": p if p.any() else None}
+            run = _moved(arguments, arm, {"q": q, "qd": qd, "tau": torque, **labels}, down)
             done, change = run.finished, run.energy[-1] - run.energy[0]
             found["motion"] = {"time": run.time[-1], "energy change": change}
-            if arm.damping.any() or np.any(torque):
-                found["motion"]["energy changed by"] = "dampers and torques, which do work"
+            forces = {"dampers": arm.damping, "torques": torque}
+            works = [name for name, values in forces.items() if np.any(values)]
+            found["motion"] |= {"energy changed by": " and ".join(works)} if works else {}
             found["motion"] |= {"q": list(run.q[-1]), "qd": list(run.qd[-1])}
-            found["motion"] |= shared.described(run)
+            more = shared.described(run)
+            found["motion"] |= {name: more[name] for name in more if more[name] is not None}
             if picture:
                 _draw(picture, arguments.plot.suffix[1:], run, robot)
-        found["notes"] = robot.notes
+        found["notes"] = [*_outside(arguments.q, robot), *robot.notes]
         shared.result(arguments, shared.lines(found), found)
     return 0 if done else shared.INTERRUPTED
 
@@ -90,6 +105,15 @@ def read(path: Path, tip: str | None, free_base: bool = False, strict: bool = Tr
 
     warnings.filterwarnings("ignore", category=UserWarning)
     return urdf.read(path, tip, free_base=free_base, strict=strict)
+
+
+def _outside(q: Any, robot: Robot) -> list[str]:
+    if q is None:
+        return []
+    at = zip(robot.joint_names, robot.limits, robot.chain.position_offsets[:-1], strict=True)
+    names = [name for name, (low, high), k in at if not low <= q[k] <= high]
+    text = "q is outside the limits of {}: are these degrees? It takes radians and metres"
+    return [text.format(", ".join(names))] if names else []
 
 
 def spans(offsets: Any) -> list[slice]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields
 from functools import partial
 from importlib import import_module
@@ -10,11 +10,11 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fixman._common import arrays
 from fixman._common.arrays import Array, Lead
-from fixman.rigid import _closures, closed, kinematics
+from fixman.rigid import _closures, closed, kinematics, model
 from fixman.rigid._linkage import Closure, End, Linkage
 from fixman.rigid.model import SerialChain
 from fixman.runs import runfile
@@ -71,6 +71,11 @@ class Trajectory(Series):
         return array
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the joints that `simulate` was given, or none."""
+        return tuple(self.about.get("names", ()))
+
+    @property
     def energy(self) -> Array:
         """Kinetic energy plus the energy of gravity and springs alone, (frames, ...)."""
         if "energy" not in self.held:
@@ -85,11 +90,12 @@ class Trajectory(Series):
 
     def to_csv(self, path: str | PathLike[str], **options: Any) -> None:
         """Write time, coordinates and rates; options are those of `fixman.io.bodies.write_csv`."""
-        self._io.write_csv(self.system, path, self.q, self.qd, **{"time": self.time, **options})
+        known = {"time": self.time, "names": self.names or None}
+        self._io.write_csv(self.system, path, self.q, self.qd, **known | options)
 
     def to_pdb(self, path: str | PathLike[str], **options: Any) -> None:
         """Write joints for molecular viewers; options are those of `fixman.io.bodies.write_pdb`."""
-        self._io.write_pdb(self.system, path, self.q, **options)
+        self._io.write_pdb(self.system, path, self.q, **{"tip": self.about.get("tip")} | options)
 
     @property
     def _io(self) -> Any:
@@ -128,6 +134,15 @@ def _system(entries: dict[str, Any]) -> System:
     chains = tuple(SerialChain(**arm) for arm in entries["chains"])
     ends = [(End(**one["a"]), End(**one["b"]), one["kind"]) for one in entries["closures"]]
     return Linkage(chains, tuple(Closure(*one) for one in ends))
+
+
+def labels(system: System, names: Sequence[str], tip: ArrayLike | None) -> dict[str, Any]:
+    """Return the entries that name joints and a point of the last body, if they are given."""
+    words: list[Any] = list(names) if isinstance(names, (list, tuple)) else [names]
+    if words and (len(words) != system.n or not all(isinstance(word, str) for word in words)):
+        raise ValueError(f"names must be those of {system.n} joints, got {names!r:.80}")
+    found: dict[str, Any] = {"names": words} if words else {}
+    return found if tip is None else found | {"tip": model.vector(tip, "tip")}
 
 
 def begin(

@@ -28,7 +28,7 @@ from fixman.kernels.compiler.lanes import LANES
 from fixman.kernels.rigid import articulated_body as table
 from fixman.kernels.rigid import articulated_states as kernel
 from fixman.kernels.rigid.articulated_body import DONE
-from fixman.kernels.rigid.joints import RATES
+from fixman.kernels.rigid.joints import RATES, passive_frames
 from fixman.kernels.rigid.links import ARMATURE, PITCH
 from fixman.rigid import model
 from fixman.rigid.joints import driven
@@ -124,12 +124,19 @@ def pivots(arm: SerialChain, q: ArrayLike) -> tuple[Array, ...]:
 def _at_once(arm: Any, q: Any, qd: Any, tau: Any, gravity: Any) -> Array | None:
     """Answer at once for plain arrays, since the gate costs as much as twenty links; else None."""
     try:
-        plain = type(q) is type(qd) is type(tau) is ndarray and not arm._passive
+        plain = type(q) is type(qd) is type(tau) is ndarray
         if not (plain and q.dtype is qd.dtype is tau.dtype is _FLOAT64):
             return None
         if not (q.flags.carray and qd.flags.carray and tau.flags.carray):
             return None
         plan, loads = arm._tables["articulated_body"], model.falling(gravity)
+        if arm._passive:
+            if not (qd.shape == tau.shape == (*q.shape[:-1], plan.nv) and q.shape[-1] == plan.nq):
+                return None
+            rows, tau = q.reshape(-1, plan.nq), tau.copy()
+            rates, forces = qd.reshape(-1, plan.nv), tau.reshape(-1, plan.nv)
+            if passive_frames(arm._kinds, arm._springs, rows, rates, forces) >= 0:
+                return None
         flat = q.ndim == 1
         if flat or (q.ndim == 2 and len(q) == len(qd) == len(tau) == 1):
             # The kernel refuses wrong sizes of one state, and more axes with a TypeError.

@@ -307,6 +307,9 @@ def _seen_from(
 
 def _body(arm: SerialChain, body: int) -> int:
     if type(body) is not int:  # quicker than what follows
+        if isinstance(body, str):
+            text = "body must be a number, which places of fixman.rigid.urdf.read has for each link"
+            raise TypeError(f"{text}, got {body!r:.80}")
         body = arrays.whole(body, "body")
     if not 0 <= body < arm.n:
         raise ValueError(f"body must be from 0, next to the base, to {arm.n - 1}; got {body}")

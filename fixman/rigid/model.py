@@ -133,6 +133,8 @@ class SerialChain(Constructors):
         mixed = (types.SLIDES[self.kinds] > 0) & (types.TURNS[self.kinds] > 0)
         mixed = np.repeat(mixed, types.RATES[self.kinds])
         sprung = "the stiffness of rate {} must be 0: its joint turns and slides"
+        if joints[0] == "free":
+            sprung += ", as the base is free: give an array with zeros for its six rates"
         _require(~mixed | (self.stiffness == 0), sprung.format, self.stiffness)
         neutral = np.zeros(self.nq)
         neutral[self.position_offsets[1:][types.TURNS[self.kinds] == 3] - 1] = 1.0
@@ -521,8 +523,8 @@ def failure(arm: SerialChain, what: str, frame: int, body: int, lead: Lead) -> F
         return arrays.overflow(what, frame, lead)
     return SingularConstraintError(
         f"the inertia that joint {body} moves",
-        f" is zero or lost to rounding: body {body} and those after it have no mass, no inertia "
-        "about the joint's axis, or much less than others",
+        f" is zero or lost to rounding: body {body} (counted from 0) and those after it have no "
+        "mass, no inertia about the joint's axis, or much less than others",
         frame=arrays.frame_index(frame, lead),
         body=int(body),
     )

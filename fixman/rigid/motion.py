@@ -20,6 +20,7 @@ too, the step is refused.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from functools import partial
 from os import PathLike
 from typing import Any, Literal, NamedTuple
@@ -83,6 +84,8 @@ def simulate(
     out: str | PathLike[str] | None = None,
     progress: bool | None = False,
     overwrite: bool = False,
+    names: Sequence[str] = (),
+    tip: ArrayLike | None = None,
 ) -> Trajectory:
     """Follow the motion of rigid bodies in time: steps / every + 1 frames, the start first.
 
@@ -108,6 +111,9 @@ def simulate(
         with ``first`` its step, continues that run to the last bit.
     out, progress, overwrite
         As for `fixman.simulate`.
+    names, tip
+        Names of the joints, such as ``Robot.joint_names``, and a point (3,) of the last body, for
+        legends and exported files.
 
     Raises
     ------
@@ -132,6 +138,7 @@ def simulate(
     about = {"stepper": {"name": scheme, "dt": dt}, "gravity": gravity, "asks": callable(tau)}
     about |= {"steps": steps, "every": every, "first": first}
     given = _sound(system, q, qd, tau, wrenches, about)
+    about |= _recording.labels(system, names, tip)
     cost = USUAL if scheme == "midpoint" else 1
     cost *= SLOW if callable(tau) or isinstance(system, Linkage) else 1
     forces = {"tau": None if callable(tau) else tau, "wrenches": wrenches}

@@ -7,6 +7,7 @@ them.  Three tables have the names of the format: `READ`, `NOTED` and `PASSED` o
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import html
 import math
@@ -86,6 +87,7 @@ class Robot(NamedTuple):
     body_names: tuple[str, ...]  # the link that each joint moves
     places: dict[str, Place]  # of every link, those lumped into another's body and the base too
     notes: tuple[str, ...]  # sentences about content that is not in the chain
+    limits: Array  # (n, 2), −inf and inf of joints without; no algorithm uses them
 
     def __repr__(self) -> str:
         """Chain, names of joints and number of notes, in three lines."""
@@ -136,6 +138,8 @@ def read(
         For names that the format does not have, and for files that only ``strict=False`` accepts.
     """
     path = arrays.path(path, "path")
+    if str(path).lstrip()[:1] == "<":
+        raise ValueError("path must be the name of a file, got XML: write it to a file first")
     if tip is not None and not isinstance(tip, str):
         raise TypeError(f"tip must be the name of a link, got {tip!r:.80}")
     free_base, notes = arrays.flag(free_base, "free_base"), Notes(arrays.flag(strict, "strict"))
@@ -246,7 +250,8 @@ def _assembled(
     names: Any = tuple(kind.name for kind in kinds)
     chain = SerialChain(names, rotations, translations, *parts, damping=damping)
     of_file = tuple(joint.name for joint in moving), tuple(joint.child for joint in moving)
-    return Robot(chain, *of_file, places, notes.sentences(notes.places))
+    limits = np.array([joint.limits for joint in moving])
+    return Robot(chain, *of_file, places, notes.sentences(notes.places), limits)
 
 
 def _require_known(joint: FileJoint, moving: list[FileJoint], notes: Notes) -> None:
@@ -326,6 +331,7 @@ class FileJoint(NamedTuple):
     axis: Array  # a unit one, or zeros
     mimics: str | None = None
     damping: float = 0.0
+    limits: tuple[float, float] = (-math.inf, math.inf)
 
 
 @dataclass
@@ -348,7 +354,11 @@ class Notes:
         self.note(text, place, warn=True)
 
     def sentences(self, texts: Iterable[str]) -> tuple[str, ...]:
-        return tuple(f"{arrays.listed(self.places[text], 3)} {text}" for text in texts)
+        def said(text: str, places: list[str]) -> str:
+            some = len(places) > 1 and text.startswith("has ")
+            return f"{arrays.listed(places, 3)} {'have' + text[3:] if some else text}"
+
+        return tuple(said(text, self.places[text]) for text in texts)
 
 
 def elements(path: Path, notes: Notes) -> tuple[dict[str, LinkInertia | None], list[FileJoint]]:
@@ -356,7 +366,9 @@ def elements(path: Path, notes: Notes) -> tuple[dict[str, LinkInertia | None], l
     robot = _values(_parsed(path), "the robot", notes)
     links, joints = (_named(robot[kind], notes) for kind in ("link", "joint"))
     inertias = {name: _inertia(link, f"link {name!r}", notes) for name, link in links.items()}
-    return inertias, [_joint(joint, f"joint {name!r}") for name, joint in joints.items()]
+    found = [_joint(joint, f"joint {name!r}") for name, joint in joints.items()]
+    limits = map(_limits, robot["joint"])
+    return inertias, [joint._replace(limits=x) for joint, x in zip(found, limits, strict=True)]
 
 
 def listed(names: Sequence[str]) -> str:
@@ -434,7 +446,8 @@ def _judge(tag: str, name: str, where: str, notes: Notes) -> None:
     elif near and not noted:
         notes.refuse(f"has {said}, which is not read: did you mean {known[near[0]]}?", where)
     else:
-        notes.note(f"has {said}, which is not read", where, warn=not noted)
+        used = "in the chain" if name == "limit" else "read"  # in `Robot.limits`
+        notes.note(f"has {said}, which is not {used}", where, warn=not noted)
 
 
 def _attribute(text: str | None, name: str, where: str, rule: str) -> Any:
@@ -486,6 +499,16 @@ def _inertia(link: dict[str, Any], where: str, notes: Notes) -> LinkInertia | No
     with np.errstate(over="ignore", invalid="ignore"):
         inertia = R @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ R.T
     return LinkInertia(mass, centre, inertia)
+
+
+def _limits(joint: ET.Element) -> tuple[float, float]:
+    """Return the limits of a coordinate, infinite where the file has no number."""
+    limit, out = joint.find("limit"), [-math.inf, math.inf]
+    if limit is not None and joint.get("type") in ("revolute", "prismatic"):
+        for k, name in enumerate(("lower", "upper")):
+            with contextlib.suppress(ValueError):
+                out[k] = float(limit.get(name, out[k]))
+    return out[0], out[1]
 
 
 def _joint(joint: dict[str, Any], where: str) -> FileJoint:
