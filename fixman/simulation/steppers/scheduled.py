@@ -94,7 +94,9 @@ class Scheduled(Described):
         for r in np.flatnonzero(np.isnan(begun.tally).any(axis=1))[:1].tolist():
             prepared.bound.energy(state.x)  # says of which configuration it is not finite
             raise_failure(chain, state.x, r)
-        moving.warn_of_long_steps(chain, state, self)
+        own = getattr(self.potential, "warn_of_long_steps", None)  # of a potential that knows them
+        if own is None or not own(chain, self):
+            moving.warn_of_long_steps(chain, state, self)
 
     def _velocities(self, chain: Chain, state: State, v0: ArrayLike | None) -> Array:
         """Repeat v0, or draw velocities from the distribution of Maxwell."""
