@@ -125,7 +125,7 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
         **unknown: Any,
     ) -> None:
         for word in unknown:
-            near = meant(word, MetricAnalysis.__init__.__kwdefaults__)
+            near = meant(word, MetricAnalysis.__init__.__kwdefaults__ or ())
             hint = ': values="as-is"' if word == "as_is" else near
             raise TypeError(f"MetricAnalysis has no argument {word!r}{hint}")
         if not hasattr(atomgroup, "select_atoms"):

@@ -247,7 +247,7 @@ class Molecule(Forces):
         torsional = chain.soft.size <= 6 + len(self.rotatable)
         if torsional and stepper.dt > LONG and not stepper.decides:
             said = f"dt={stepper.dt:g} is long: above {LONG:g} ps"
-            warnings.warn(f"{said} {DRIFTS}", RuntimeWarning, stacklevel=6)  # who called simulate
+            warnings.warn(f"{said} {DRIFTS}", RuntimeWarning, stacklevel=5)  # who called simulate
         return torsional
 
     def _at(self, x: Array) -> Any:
