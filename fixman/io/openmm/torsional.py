@@ -45,7 +45,7 @@ THIN = 0.5  # g/cm³, below which a box is not full of solvent
 DALTON = 1.66054e-3  # g/cm³ of a dalton in a nm³
 FOUR = Chain.linear(4)
 # Time steps in ps, and what longer ones do: docs/torsional.md has a table.
-LONG, DRIFTS = 0.01, "energies of proteins drift, and their temperature with them"
+LONG, DRIFTS = 0.01, "energies of proteins drift, and temperatures may be wrong"
 
 
 class Molecule(Forces):
