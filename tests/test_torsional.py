@@ -223,6 +223,19 @@ def test_long_steps_of_python_are_those_of_the_command(molecule):
         fx.simulate(bonds_alone(molecule), x, fx.Langevin(0.011, **given), 1, rng=1)
 
 
+def test_long_steps_of_several_molecules(io):
+    other = [line[:46] + f"{float(line[46:54]) + 9.0:8.3f}\n" for line in TEXT.splitlines()[:22]]
+    parts = [*TEXT.splitlines(True)[:22], "TER\n", *other, "TER\nEND\n"]
+    both = io.Molecule("".join(parts), FIELD, "Reference")
+    model, given = both.chain(), {"kT": 300 * GAS_CONSTANT, "potential": both}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fx.simulate(model, both.x0, fx.Newton(0.008, **given), 1, rng=1)
+    with pytest.warns(RuntimeWarning, match=r"dt=0\.011 is long: above 0\.01 ps") as found:
+        fx.simulate(model, both.x0, fx.Newton(0.011, **given), 1, rng=1)
+    assert [one.filename for one in found] == [__file__]
+
+
 def bonds_alone(molecule):
     """Return the chain with hard bonds alone."""
     from fixman.io.openmm import chain

@@ -40,15 +40,13 @@ from fixman.cli import shared
 FLAGS = ("friction", "ensemble", "leaps")
 USUAL = {"friction": 5.0, "ensemble": "stiff"}  # 1/ps
 FEMTO = 0.1  # ps, from which a time step must have been meant in fs
-# Time step in ps, and what longer ones do: docs/molecules.md has the table.
-WET = 0.004, "water turns too far in a step"
 
 
 def run(arguments: shared.Namespace) -> int:
     from fixman._common import arrays
     from fixman.chains.system import System
     from fixman.io.openmm import kT
-    from fixman.io.openmm.torsional import DRIFTS, LONG, Molecule, naming
+    from fixman.io.openmm.torsional import Molecule, naming
     from fixman.runs import runfile
 
     runfile.free(arguments.out, arguments.overwrite)
@@ -79,7 +77,7 @@ def run(arguments: shared.Namespace) -> int:
     x0 = molecule.straightened(chain, x0)
     with naming(molecule.names):
         warnings.filterwarnings("ignore", "dt=.* is long")  # said with the flag's name here
-        long, why = WET if molecule.periodic else (LONG, DRIFTS)
+        long, why = molecule.long_step
         if arguments.method != "hmc" and arguments.dt > long:
             text = f"--dt {arguments.dt:g} is long: above {long:g} ps {why}"
             warnings.warn(text, RuntimeWarning, stacklevel=1)

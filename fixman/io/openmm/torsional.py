@@ -44,8 +44,9 @@ EXACT = 1e-9  # relative, of constraints in a start
 THIN = 0.5  # g/cm³, below which a box is not full of solvent
 DALTON = 1.66054e-3  # g/cm³ of a dalton in a nm³
 FOUR = Chain.linear(4)
-# Time steps in ps, and what longer ones do: docs/torsional.md has a table.
-LONG, DRIFTS = 0.01, "energies of proteins drift, and temperatures may be wrong"
+# Time steps in ps, and what longer ones do: docs/torsional.md and molecules.md have the tables.
+LONG = 0.01, "energies of proteins drift, and temperatures may be wrong"
+WET = 0.004, "water turns too far in a step"
 
 
 class Molecule(Forces):
@@ -242,12 +243,20 @@ class Molecule(Forces):
         openmm.LocalEnergyMinimizer.minimize(context, tolerance)
         return self._settled(context)
 
-    def warn_of_long_steps(self, chain: Chain, stepper: Any) -> bool:
+    @property
+    def long_step(self) -> tuple[float, str]:
+        """Time step in ps of torsional dynamics, and what longer ones do."""
+        return WET if self.periodic else LONG
+
+    def warn_of_long_steps(self, model: Chain | System, stepper: Any) -> bool:
         """Warn if dt is too long; whether `simulate` need not, as all but torsions is hard."""
-        torsional = chain.soft.size <= 6 + len(self.rotatable)
-        if torsional and stepper.dt > LONG and not stepper.decides:
-            said = f"dt={stepper.dt:g} is long: above {LONG:g} ps"
-            warnings.warn(f"{said} {DRIFTS}", RuntimeWarning, stacklevel=5)  # who called simulate
+        whole = model if isinstance(model, System) else System(model)
+        held = sum(one.hard.size * many for one, many in whole.kinds)
+        torsional = 3 * whole.n - held <= 6 * whole.chains + len(self.rotatable)
+        long, why = self.long_step
+        if torsional and stepper.dt > long and not stepper.decides:
+            said = f"dt={stepper.dt:g} is long: above {long:g} ps {why}"
+            warnings.warn(said, RuntimeWarning, stacklevel=5)  # who called simulate
         return torsional
 
     def _at(self, x: Array) -> Any:
