@@ -174,10 +174,9 @@ class Molecule(Forces):
             raise ValueError(f"{path} has no bonds: the force field must be .prmtop, .top or .psf")
         modeller = app.Modeller(topology, positions)
         if chain is not None:
-            letters = [one.id for one in topology.chains()]
-            if chain not in letters:
-                known = ", ".join(one if one.strip() else f"{one!r} (blank)" for one in letters)
-                raise ValueError(f"{path} has no chain {chain!r}, it has {known}")
+            ids = {one.id: one.id.strip() or f"{one.id!r} (blank)" for one in topology.chains()}
+            if chain not in ids:
+                raise ValueError(f"{path} has no chain {chain!r}, it has {', '.join(ids.values())}")
             modeller.delete([one for one in modeller.topology.chains() if one.id != chain])
         if drop_solvent:
             solvent = [one for one in modeller.topology.residues() if _is_solvent(one)]
@@ -186,12 +185,7 @@ class Molecule(Forces):
         _require_positions(x, _names(modeller.topology))
         modeller.positions = _whole(modeller.topology, x) * unit.nanometer
         if add_hydrogens:
-            field = files.xml_field(forcefield)
-            try:
-                _add_hydrogens(modeller, field)
-            except Exception as error:  # some of OpenMM's are of no kind of their own
-                said = _refusal(error, modeller.topology)
-                raise ValueError(f"no hydrogens can be added: {said}") from None
+            _add_hydrogens(modeller, files.xml_field(forcefield))
         if _pieces(modeller.topology)[0] == 1:
             modeller.topology.setPeriodicBoxVectors(None)
         text = _written(modeller.topology, modeller.positions)
@@ -459,7 +453,11 @@ def _add_hydrogens(modeller: Any, field: Any) -> None:
         and bond[0].residue is not bond[1].residue
         and atom.residue is next(atom.residue.chain.residues())
     }
-    modeller.addHydrogens(None if closed else field)
+    try:
+        modeller.addHydrogens(None if closed else field)
+    except Exception as error:  # some of OpenMM's are of no kind of their own
+        said = _refusal(error, modeller.topology)
+        raise ValueError(f"no hydrogens can be added: {said}") from None
     atoms = modeller.topology.atoms()
     modeller.delete([a for a in atoms if a.residue.index in closed and a.name in {"H2", "H3"}])
 
