@@ -245,6 +245,11 @@ def test_wrong_options_are_one_line_too(capsys, arguments):
     assert "--help" in err
 
 
+def test_words_without_quotes(capsys):
+    assert cli.main(["audit", "a.psf", "a.dcd", "--select", "name", "N", "CA"]) == 2
+    assert "arguments: N CA (a value of several words needs quotes)" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", cli.COMMANDS)
 def test_no_abbreviations_but_guesses(capsys, command):
     text = cli.parser(command).format_help()

@@ -533,6 +533,17 @@ def adk(peer):
     return peer("MDAnalysis").Universe(files.PSF, files.DCD)
 
 
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [("as_is", 'values="as-is"'), ("hardd", "did you mean hard"), ("bond", "did you mean bonds")],
+)
+def test_arguments_that_an_analysis_does_not_know(analysis, adk, word, said):
+    with pytest.raises(TypeError, match=f"MetricAnalysis has no argument '{word}'.*{said}"):
+        analysis(adk, **{word: True})
+    with pytest.raises(ValueError, match=r"left by start=200$"):
+        analysis(adk, "name N CA C and resid 1:12").run(start=200)
+
+
 def in_memory(mda, x, bonds, masses, box=None):
     """Make a universe of x (frames, atoms, 3) without a file."""
     universe = mda.Universe.empty(x.shape[1], trajectory=True)

@@ -200,6 +200,60 @@ def test_a_run_goes_on_bit_for_bit(run, molecule):
     assert one.about["stepper"]["ensemble"] == "stiff"
 
 
+def test_a_run_goes_on_from_python(run, io):
+    assert run("torsional", "ala.pdb", *SHORT, "--out", "one")[0] == 0
+    assert len(fx.resume("one", 80)) == 9
+    assert io.Molecule.of_run(fx.load_run("one")).names[10] == "ALA 2 CB"
+    code, out, _ = run("info", "one")
+    assert (code, "units: nm, ps, dalton, kJ/mol\n" in out) == (0, True)
+    code, _, err = run("audit", "one")
+    assert (code, err.count("\n"), "one is a run: fixman export" in err) == (1, 1, True)
+
+
+def test_long_steps_of_python_are_those_of_the_command(molecule):
+    chain, x = molecule.chain(), molecule.minimized(molecule.x0)
+    given = {"kT": 300 * GAS_CONSTANT, "friction": 5.0, "potential": molecule}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fx.simulate(chain, x, fx.Langevin(0.008, **given), 1, rng=1)
+    with pytest.warns(RuntimeWarning, match=r"dt=0\.02 is long: above 0\.01 ps energies") as found:
+        fx.simulate(chain, x, fx.Langevin(0.02, **given), 1, rng=1)
+    assert found[0].filename == __file__
+    with pytest.warns(RuntimeWarning, match="of the shortest bond"):  # angles are soft
+        fx.simulate(bonds_alone(molecule), x, fx.Langevin(0.011, **given), 1, rng=1)
+
+
+def test_long_steps_of_several_molecules(io):
+    other = [line[:46] + f"{float(line[46:54]) + 9.0:8.3f}\n" for line in TEXT.splitlines()[:22]]
+    parts = [*TEXT.splitlines(True)[:22], "TER\n", *other, "TER\nEND\n"]
+    both = io.Molecule("".join(parts), FIELD, "Reference")
+    model, given = both.chain(), {"kT": 300 * GAS_CONSTANT, "potential": both}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fx.simulate(model, both.x0, fx.Newton(0.008, **given), 1, rng=1)
+    with pytest.warns(RuntimeWarning, match=r"dt=0\.011 is long: above 0\.01 ps") as found:
+        fx.simulate(model, both.x0, fx.Newton(0.011, **given), 1, rng=1)
+    assert [one.filename for one in found] == [__file__]
+
+
+def bonds_alone(molecule):
+    """Return the chain with hard bonds alone."""
+    from fixman.io.openmm import chain
+
+    return chain(molecule.system, hard="all-bonds", topology=molecule.topology)
+
+
+def test_positions_in_angstrom_are_refused_later_too(molecule):
+    molecule.energy(molecule.x0)
+    with pytest.raises(ValueError, match="are positions set, in nm"):
+        fx.simulate(
+            molecule.chain(),
+            10.0 * molecule.x0,
+            fx.Newton(0.004, kT=300 * GAS_CONSTANT, potential=molecule),
+            1,
+        )
+
+
 def test_newton_conserves_energy(run):
     options = ("--method", "newton", "--dt", "0.002", "--steps", "200", "--every", "10")
     assert run("torsional", "ala.pdb", *USUAL, *options, "--minimize", "--out", "run")[0] == 0
@@ -399,6 +453,20 @@ def test_several_molecules_and_atoms_that_lack(run, tmp_path):
     (tmp_path / "lacking.pdb").write_text(lacking, encoding="utf-8")
     error = run("torsional", "lacking.pdb", *SHORT, "--out", "r")[2]
     assert "No template found for residue 1 (ALA)" in error
+    assert "ALA 2 lacks CB\n" in error
+    assert "has no chain 'Z', it has ' ' (blank)" in run(
+        "torsional", "ala.pdb", *SHORT, "--chain", "Z", "--out", "r"
+    )[2]  # fmt: skip
+    two = "--forcefield", "charmm36.xml"
+    for more in ([], ["--add-hydrogens"]):  # OpenMM raises an Exception of no kind
+        error = run("torsional", "ala.pdb", *SHORT, *two, *more, "--out", "r")[2]
+        assert "Multiple non-identical matching templates" in error
+        assert error.count("\n") == 1
+
+
+def test_paths_are_no_text(io):
+    with pytest.raises(ValueError, match=r"no text of lines; Molecule\.prepare reads files"):
+        io.Molecule("ala.pdb", FIELD)
 
 
 def test_times_shorter_than_a_step(run):

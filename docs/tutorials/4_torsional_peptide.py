@@ -75,8 +75,7 @@ print(f"{name} in the minimum: φ = {phi:.0f}°, ψ = {psi:.0f}°")
 # Newton's equations conserve the energy, so the variation of the energy tells whether a time step
 # is too long.  If a run starts in the minimum, half of its kinetic energy becomes potential energy.
 # So these runs begin at 600 K, and are near 300 K later.  `fixman.simulate` warns of time steps
-# that are long for free atoms.  Hydrogens on rigid angles are not free, so the warning is switched
-# off.
+# that are long for proteins.  Longer ones are meant here, so the warning is switched off.
 
 warnings.filterwarnings("ignore", "dt=.* is long")
 T = kT(300)

@@ -121,8 +121,8 @@ def _finding(group: GroupReport) -> str:
     run = flexible if group.ensemble == "stiff" else "This run"
     return (
         f"{word}, {spread:.2g} kT between rigid and stiff. {run} needs weights (det H^bb)^(-1/2) "
-        f"(fixman.reweight), which leave {group.share.percent} of its samples, or the Fixman "
-        "potential (for OpenMM: docs/openmm.md)"
+        f"(--out weights.csv; in Python log_weights), which leave {group.share.percent} of its "
+        "samples, or the Fixman potential (for OpenMM: docs/openmm.md)"
     )
 
 

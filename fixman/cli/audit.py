@@ -35,7 +35,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fixman.cli import shared
+from fixman.cli import info, shared
 
 if TYPE_CHECKING:
     from fixman.analysis.audit import AuditReport
@@ -64,6 +64,9 @@ def _analysed(arguments: shared.Namespace) -> tuple[MetricAnalysis, tuple[str, .
 
     read = shared.given(arguments, "topology_format", "format", "masses")
     files = arguments.topology, arguments.trajectory, arguments.atom_style
+    if info.is_run(arguments.topology):
+        said = "is a run: fixman export writes files of it that audit reads, such as .gsd"
+        raise ValueError(f"{arguments.topology} {said}")
     universe, notes = open_universe(*files, **read)
     given = shared.given(arguments, "hard", "bonds", "hydrogens")
     given |= {"values": "as-is" if arguments.as_is else "means"}

@@ -82,6 +82,8 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Exit with 2 and without the usage, which can be asked for."""
         said = " ".join(printable(message).split())
+        if re.match("unrecognized arguments: [^-]", said):
+            said += " (a value of several words needs quotes)"
         self.exit(2, f"fixman: error: {said}; see {self.prog} --help\n")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:

@@ -27,13 +27,16 @@ def run(arguments: shared.Namespace) -> None:
     path = arguments.file
     if not path.is_file():
         raise FileNotFoundError(f"no such file: {path}")
-    with path.open("rb") as file:
-        head = file.read(HEAD).lstrip(b"\xef\xbb\xbf \t\r\n")
+    head = _head(path)
     found: dict[str, Any] = {"file": str(path)}
-    if head.startswith(b"SQLite format 3"):
+    if is_run(path):
         from fixman import load_run
+        from fixman.potentials.binding import in_openmm_units
 
-        found |= {"kind": "run"} | shared.described(load_run(path))
+        whole = load_run(path)
+        found |= {"kind": "run"} | shared.described(whole)
+        if in_openmm_units(whole.about.get("stepper", {}).get("potential")):
+            found["units"] = "nm, ps, dalton, kJ/mol"
         exported = ", export" * ("replicas" in found)  # of beads, not of rigid bodies
         found["for"] = f"fixman resume, check{exported}"
     elif head.startswith(b"{"):
@@ -47,6 +50,15 @@ def run(arguments: shared.Namespace) -> None:
         found |= {"kind": "topology", "for": "fixman audit, --chain of fixman simulate, sample"}
         found |= _topology(path, arguments.select, arguments.bonds)
     shared.result(arguments, shared.lines(found), found)
+
+
+def is_run(path: Path) -> bool:
+    return path.is_file() and _head(path).startswith(b"SQLite format 3")
+
+
+def _head(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(HEAD).lstrip(b"\xef\xbb\xbf \t\r\n")
 
 
 def _topology(path: Path, select: str, bonds: str) -> dict[str, Any]:

@@ -40,9 +40,6 @@ from fixman.cli import shared
 FLAGS = ("friction", "ensemble", "leaps")
 USUAL = {"friction": 5.0, "ensemble": "stiff"}  # 1/ps
 FEMTO = 0.1  # ps, from which a time step must have been meant in fs
-# Time steps in ps, and what longer ones do: docs/torsional.md and molecules.md have the tables.
-LONG = 0.01, "energies of proteins drift"
-WET = 0.004, "water turns too far in a step"
 
 
 def run(arguments: shared.Namespace) -> int:
@@ -79,8 +76,8 @@ def run(arguments: shared.Namespace) -> int:
         shared.say(arguments, f"a minimum takes half of the energy of the first rates: {half}")
     x0 = molecule.straightened(chain, x0)
     with naming(molecule.names):
-        warnings.filterwarnings("ignore", "dt=.* is long")  # for free beads; ours is here
-        long, why = WET if molecule.periodic else LONG
+        warnings.filterwarnings("ignore", "dt=.* is long")  # said with the flag's name here
+        long, why = molecule.long_step
         if arguments.method != "hmc" and arguments.dt > long:
             text = f"--dt {arguments.dt:g} is long: above {long:g} ps {why}"
             warnings.warn(text, RuntimeWarning, stacklevel=1)

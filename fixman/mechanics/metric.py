@@ -135,6 +135,9 @@ def reweight(
 ) -> Reweighting:
     """Weights (det H^bb)^{−½} that turn samples of the rigid ensemble into stiff ones.
 
+    The chain has the masses of the atoms, and x its order of beads.  For files of trajectories
+    ``fixman audit --out weights.csv`` and `AuditReport.log_weights` find both.
+
     An average of the stiff ensemble is ``(np.exp(log_weights) * values).sum()``.
 
     Parameters

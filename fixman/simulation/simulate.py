@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,7 +25,7 @@ from fixman.runs.loop import Recorder
 from fixman.simulation import recording, spread, steppers
 from fixman.simulation.recording import Observables
 from fixman.simulation.steppers import State, Stepper
-from fixman.simulation.trajectory import REFUSING, TALLY, Run, model_of
+from fixman.simulation.trajectory import REFUSING, TALLY, Run, model_of, pdb_potential
 
 __all__ = ["load_run", "resume", "simulate"]
 
@@ -141,7 +142,7 @@ def resume(
         New total number of steps, to extend or to shorten the run; a multiple of ``every``.
     stepper, observables, tau : optional
         Needed if they hold functions or objects of your own, and then the same as before; ``tau``
-        are the forces of a run of rigid bodies.
+        are the forces of a run of rigid bodies.  A `Molecule` of OpenMM is made again.
 
     Returns
     -------
@@ -167,6 +168,7 @@ def resume(
         require_stepper(stepper)
     steps = None if steps is None else _arrays.positive_int(steps, "steps")
     recording.named(observables)
+    naming: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
     with contextlib.closing(runfile.reopen(path, _maker)) as target:
         about, every = target.about, target.about["every"]
         total = about["steps"] if steps is None else steps
@@ -183,6 +185,8 @@ def resume(
             go_on = partial(motion.go_on, target, tau, progress, motion.again(target, tau))
         else:
             chain = target.run().model
+            if stepper is None and pdb_potential(about) is not None:
+                stepper, observables, naming = _of_molecule(about, observables)
             stepper = _same_stepper(path, about["stepper"], stepper)
             _require_state(target, chain)
             recorded = recording.found_again(about["observables"], observables)
@@ -190,7 +194,7 @@ def resume(
         changed = provenance.changes(about, total, target.step, path)
         if changed:
             target.change(**changed)
-        with loop.keeping(target, new=False):
+        with naming, loop.keeping(target, new=False):
             go_on()
         run = target.run()
         return _looked_at(run) if isinstance(run, Run) else run
@@ -331,6 +335,18 @@ def _same_stepper(path: Path, parameters: dict[str, Any], stepper: Stepper | Non
         ]
         raise ValueError(f"the stepper is not that of the run: {', '.join(changed)}")
     return stepper
+
+
+def _of_molecule(
+    about: dict[str, Any], given: Observables
+) -> tuple[Stepper, Observables, contextlib.AbstractContextManager[None]]:
+    """Return the stepper, the observables and the names of atoms of a run of a `Molecule`."""
+    io = import_module("fixman.io.openmm.torsional")  # by its name: a room above this
+    molecule = io.Molecule.of_run(about)
+    found = molecule.observables()
+    if found.keys() <= about["observables"].keys():  # others of such a name are the user's
+        given = found | recording.named(given)
+    return steppers.from_parameters(about["stepper"], molecule), given, io.naming(molecule.names)
 
 
 def _require_state(target: Recorder, chain: Chain | System) -> None:

@@ -27,7 +27,12 @@ except ImportError as error:
 from fixman._common import arrays as _arrays
 from fixman.analysis import samples
 from fixman.analysis.groups import ChainData, ChainGroup, Floats, Indices, counted
-from fixman.errors import ConstraintSolveError, SingularConstraintError, SingularCoordinateError
+from fixman.errors import (
+    ConstraintSolveError,
+    SingularConstraintError,
+    SingularCoordinateError,
+    meant,
+)
 from fixman.io.mdanalysis import frames as reading
 from fixman.io.mdanalysis import molecules
 from fixman.io.mdanalysis.universe import Masses, open_universe
@@ -68,8 +73,9 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
         in 25 frames evenly spread, are held straight. Notes say both.
     values : "means", "as-is", or one array (n_hard,) per group
         Values that the hard coordinates get before anything is measured. "means": over all frames
-        and molecules of a group; "as-is": no change, for a trajectory that was rigid already; or
-        given ones, in the order of ``chain.hard``. A single group takes one array as well.
+        and molecules of a group; "as-is": no change, for a trajectory that was rigid already, which
+        ``as_is=True`` is in `fixman.analysis.audit.audit`; or given ones, in the order of
+        ``chain.hard``. A single group takes one array as well.
     bonds : "topology", "guess", or types of bonds
         Those of the topology, those guessed from the distances in the current frame, or those of
         some types of the topology, ``"1,2"``, or of atoms, ``"C-H"``.
@@ -81,7 +87,8 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
     Attributes
     ----------
     meters : tuple of samples.Meter
-        One per group: equal masses, equal bonds. Each has ``.chain`` and ``.molecules``.
+        One per group: equal masses, equal bonds. Each has ``.chain`` and ``.molecules``; bead k of
+        molecule m is the atom of index ``.molecules.atoms[m, k]``.
     notes : tuple of str
         What was skipped or guessed; after `run` also frames that were left out, for all groups,
         because they cannot be set onto the constraints.
@@ -114,12 +121,17 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
         bonds: str = "topology",
         hydrogens: str | None = None,
         histograms: bool = False,
-        **kwargs: Any,
+        verbose: bool = False,
+        **unknown: Any,
     ) -> None:
+        for word in unknown:
+            near = meant(word, MetricAnalysis.__init__.__kwdefaults__ or ())
+            hint = ': values="as-is"' if word == "as_is" else near
+            raise TypeError(f"MetricAnalysis has no argument {word!r}{hint}")
         if not hasattr(atomgroup, "select_atoms"):
             raise TypeError(f"expected a Universe or an AtomGroup of MDAnalysis, got {atomgroup!r}")
         self._universe = atomgroup.universe
-        super().__init__(reading.trajectory_of(self._universe), **kwargs)
+        super().__init__(reading.trajectory_of(self._universe), verbose)
         self._ids = reading.dump_ids(self._universe)
         self._histograms = histograms
         kinds, skipped = molecules.find(atomgroup, select, bonds, hydrogens)

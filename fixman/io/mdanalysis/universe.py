@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 import sys
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from os import PathLike
@@ -120,7 +121,9 @@ def _universe(paths: list[Path], options: dict[str, Any]) -> Any:
     hook = sys.unraisablehook
     sys.unraisablehook = lambda _: None  # readers that were never opened fail to close
     try:
-        return MDAnalysis.Universe(*absolute, to_guess=(), **options)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "DCDReader currently")  # no business of the user
+            return MDAnalysis.Universe(*absolute, to_guess=(), **options)
     except Exception as error:  # its parsers raise whatever a broken line made them raise
         said = brief(error)
     finally:

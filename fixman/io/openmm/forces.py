@@ -23,7 +23,8 @@ KEPT = 32  # evaluations, since steppers ask for the energy where they have aske
 LOOSE = 0.2  # relative, how far what is held may be from what its constraint says
 # Springs of chemical bonds are stiffer than this, and those of restraints and networks softer.
 STIFF = 20_000.0  # kJ/mol/nm²
-STRAINED = 0.5  # relative, how far the length of such a spring may be from its rest in a start
+STRAINED = 0.5  # relative, how far the length of such a spring may be from its rest in a start,
+TORN = 4.0  # and later, where Å are met nonetheless
 DEFAULTS = {"CPU": {"Threads": "1"}}  # properties of platforms
 MADE = "_idle", "_evaluated"  # anew in another process
 Distances = tuple[Indices, Floats]  # places of particles (2, pairs), and lengths
@@ -73,7 +74,7 @@ class Forces:
         self.particles = np.flatnonzero(masses)
         self._sites = self.particles.size < len(masses)
         self._held = self._placed({(i, j): length for i, j, length in constraints(system)})
-        self._bonds: Distances | None = self._placed(_springs(system))  # until they are checked
+        self._bonds, self._strain = self._placed(_springs(system)), STRAINED
         self._begin()
         try:
             if platform is None:
@@ -114,8 +115,9 @@ class Forces:
     def energy(self, x: Any) -> Any:
         """Return the energies (...), in kJ/mol, of configurations (..., n, 3), in nm.
 
-        ValueError if the ends of a constraint of the System are far from its length or, in the
-        first call, if a bond (a HarmonicBondForce's spring above 20 000 kJ/mol/nm²) is off by half.
+        ValueError if the ends of a constraint of the System are far from its length, or if a bond
+        (a HarmonicBondForce's spring above 20 000 kJ/mol/nm²) is off by half in the first call, or
+        the first bond is longer than five times its length later.
         FrameError where positions, or what OpenMM makes of them, are not finite.
         """
         found, lead = self._found(x)
@@ -177,9 +179,9 @@ class Forces:
         return np.searchsorted(self.particles, pairs.T), np.array(list(lengths.values()))
 
     def _require_bonded(self, x: Floats) -> None:
-        if self._bonds is not None:
-            self._require_near(x, self._bonds, STRAINED, _BONDED)
-            self._bonds = None
+        self._require_near(x, self._bonds, self._strain, _BONDED)
+        # One of the bonds tells Å later, at no cost.
+        self._bonds, self._strain = (self._bonds[0][:, :1], self._bonds[1][:1]), TORN
 
     def _require_near(self, x: Floats, distances: Distances, most: float, why: str) -> None:
         (i, j), lengths = distances

@@ -27,10 +27,11 @@ from fixman.chains.system import System
 from fixman.errors import ConstraintSolveError, FrameError, printable
 from fixman.io.openmm import Forces, chain, files, system
 from fixman.io.openmm.constraints import whole, with_names
+from fixman.io.openmm.forces import _BONDED
 from fixman.io.openmm.systems import bonds_of
 from fixman.mechanics.dynamics import project
 from fixman.simulation.observables import torsions
-from fixman.simulation.trajectory import pdb_potential
+from fixman.simulation.trajectory import Run, pdb_potential
 
 __all__ = ["HOLDS", "Molecule", "naming"]
 
@@ -43,6 +44,9 @@ EXACT = 1e-9  # relative, of constraints in a start
 THIN = 0.5  # g/cm³, below which a box is not full of solvent
 DALTON = 1.66054e-3  # g/cm³ of a dalton in a nm³
 FOUR = Chain.linear(4)
+# Time steps in ps, and what longer ones do: docs/torsional.md and molecules.md have the tables.
+LONG = 0.01, "energies of proteins drift, and temperatures may be wrong"
+WET = 0.004, "water turns too far in a step"
 
 
 class Molecule(Forces):
@@ -97,7 +101,7 @@ class Molecule(Forces):
         if self._sites:
             raise ValueError("there are virtual sites: use fixman.io.openmm.system and Forces")
         self.x0 = self._settled(self._at(x)) if self.system.getNumConstraints() else x
-        self._require_bonded(self.x0)
+        self._require_near(self.x0, self._bonds, self._strain, _BONDED)
         self.in_vacuum = not self.periodic and not _implicit(self.system)
 
     @property
@@ -116,12 +120,12 @@ class Molecule(Forces):
                 if not _implicit(made):
                     return made
             return make(nonbondedMethod=app.NoCutoff, **options)
-        except ValueError as error:
-            hint = ""
-            if "template" in str(error) and any(map(_is_solvent, self.topology.residues())):
-                hint = "; drop_solvent=True leaves water and ions out, a file such as "
-                hint += "amber14/tip3p.xml beside amber14-all.xml has forces of water"
-            raise ValueError(printable(str(error)) + hint) from None
+        except Exception as error:  # some of OpenMM's are of no kind of their own
+            said = _refusal(error, self.topology)
+            if "template" in said and any(map(_is_solvent, self.topology.residues())):
+                said += "; drop_solvent=True leaves water and ions out, a file such as "
+                said += "amber14/tip3p.xml beside amber14-all.xml has forces of water"
+            raise ValueError(said) from None
 
     @classmethod
     def prepare(
@@ -170,9 +174,9 @@ class Molecule(Forces):
             raise ValueError(f"{path} has no bonds: the force field must be .prmtop, .top or .psf")
         modeller = app.Modeller(topology, positions)
         if chain is not None:
-            letters = [one.id for one in topology.chains()]
-            if chain not in letters:
-                raise ValueError(f"{path} has no chain {chain!r}, it has {', '.join(letters)}")
+            ids = {one.id: one.id.strip() or f"{one.id!r} (blank)" for one in topology.chains()}
+            if chain not in ids:
+                raise ValueError(f"{path} has no chain {chain!r}, it has {', '.join(ids.values())}")
             modeller.delete([one for one in modeller.topology.chains() if one.id != chain])
         if drop_solvent:
             solvent = [one for one in modeller.topology.residues() if _is_solvent(one)]
@@ -189,7 +193,7 @@ class Molecule(Forces):
             made = cls(text, forcefield, platform, cutoff=cutoff)
         except ValueError as error:
             if "addHydrogens" in str(error) and not add_hydrogens:
-                raise ValueError(f"{error} (here: add_hydrogens=True, --add-hydrogens)") from None
+                raise ValueError(f"{error} (here: add_hydrogens=True)") from None
             raise
         box = _edges(made.topology.getPeriodicBoxVectors()) if made.periodic else None
         density = np.inf if box is None else DALTON * _mass(made.system) / np.linalg.det(box)
@@ -206,12 +210,12 @@ class Molecule(Forces):
         return made
 
     @classmethod
-    def of_run(cls, about: Mapping[str, Any]) -> Molecule:
-        """Make the molecule of a run again, from its ``about``.
+    def of_run(cls, about: Run | Mapping[str, Any]) -> Molecule:
+        """Make the molecule of a run again, from the run or its ``about``.
 
         ValueError if the run has no such molecule, or if the force fields make another System now.
         """
-        described = pdb_potential(about)
+        described = pdb_potential(about.about if isinstance(about, Run) else about)
         if described is None:
             raise ValueError("this run has no PDB file: fixman torsional makes runs that have one")
         given = (described[name] for name in ("pdb", "forcefield", "platform"))
@@ -232,6 +236,22 @@ class Molecule(Forces):
         context = self._at(x)
         openmm.LocalEnergyMinimizer.minimize(context, tolerance)
         return self._settled(context)
+
+    @property
+    def long_step(self) -> tuple[float, str]:
+        """Time step in ps of torsional dynamics, and what longer ones do."""
+        return WET if self.periodic else LONG
+
+    def warn_of_long_steps(self, model: Chain | System, stepper: Any) -> bool:
+        """Warn if dt is too long; whether `simulate` need not, as all but torsions is hard."""
+        whole = model if isinstance(model, System) else System(model)
+        held = sum(one.hard.size * many for one, many in whole.kinds)
+        torsional = 3 * whole.n - held <= 6 * whole.chains + len(self.rotatable)
+        long, why = self.long_step
+        if torsional and stepper.dt > long and not stepper.decides:
+            said = f"dt={stepper.dt:g} is long: above {long:g} ps {why}"
+            warnings.warn(said, RuntimeWarning, stacklevel=5)  # who called simulate
+        return torsional
 
     def _at(self, x: Array) -> Any:
         platform = openmm.Platform.getPlatformByName(self.platform)
@@ -383,6 +403,19 @@ def _implicit(made: Any) -> bool:
     return any(re.search("GB|GeneralizedKirkwood", kind) for kind in kinds)
 
 
+def _refusal(error: Exception, given: Any) -> str:
+    """Name also the heavy atoms that the residue of an error lacks, by OpenMM's table."""
+    said = printable(str(error) or repr(error))
+    number = re.search(r"residue (\d+) \(", said)
+    if number is None:
+        return said
+    residue = list(given.residues())[int(number[1])]
+    names = {name for bond in app.Topology._standardBonds.get(residue.name, ()) for name in bond}
+    own = {"OXT", *(atom.name for atom in residue.atoms())}
+    lost = sorted(name for name in names - own if not re.match(r"[-+\d]|H", name))
+    return f"{said}; {_residue(residue)} lacks {', '.join(lost)}" if lost else said
+
+
 def _mass(made: Any) -> float:
     return float(sum(made.getParticleMass(k)._value for k in range(made.getNumParticles())))
 
@@ -420,7 +453,11 @@ def _add_hydrogens(modeller: Any, field: Any) -> None:
         and bond[0].residue is not bond[1].residue
         and atom.residue is next(atom.residue.chain.residues())
     }
-    modeller.addHydrogens(None if closed else field)
+    try:
+        modeller.addHydrogens(None if closed else field)
+    except Exception as error:  # some of OpenMM's are of no kind of their own
+        said = _refusal(error, modeller.topology)
+        raise ValueError(f"no hydrogens can be added: {said}") from None
     atoms = modeller.topology.atoms()
     modeller.delete([a for a in atoms if a.residue.index in closed and a.name in {"H2", "H3"}])
 
@@ -463,7 +500,9 @@ def _read(text: str) -> files.Read:
             warnings.simplefilter("ignore")
             return files.of_pdb(io.StringIO(text))
     except Exception as error:  # whatever a text that is no PDB makes of the reader
-        raise ValueError(f"the PDB text cannot be read as a PDB file: {error!r:.80}") from None
+        hint = "" if "\n" in text else ": it is no text of lines; Molecule.prepare reads files"
+        said = f"the PDB text cannot be read as a PDB file{hint}: {error!r:.80}"
+        raise ValueError(said) from None
 
 
 def _written(given: Any, positions: Any) -> str:

@@ -1,6 +1,7 @@
 """Steppers that follow a schedule: Newton, Langevin, overdamped, and hybrid Monte Carlo."""
 
 import math
+import warnings
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal
 
@@ -82,8 +83,13 @@ class Scheduled(Described):
     def _start(self, chain: Chain | System, state: State, v0: ArrayLike | None) -> None:
         if self.decides:
             state.tally = np.tile([0.0, 0.0, self.dt], (len(state.x), 1))
+        own = getattr(self.potential, "warn_of_long_steps", None)  # of a potential that knows them
+        known = own is not None and own(chain, self)
         if isinstance(chain, System):
-            Together.of(chain, state, self).start(state, v0)
+            with warnings.catch_warnings():
+                if known:
+                    warnings.filterwarnings("ignore", "dt=.* is long")
+                Together.of(chain, state, self).start(state, v0)
             return
         state.v = self._velocities(chain, state, v0)
         prepared = Moving.of(chain, state, self)
@@ -94,7 +100,8 @@ class Scheduled(Described):
         for r in np.flatnonzero(np.isnan(begun.tally).any(axis=1))[:1].tolist():
             prepared.bound.energy(state.x)  # says of which configuration it is not finite
             raise_failure(chain, state.x, r)
-        moving.warn_of_long_steps(chain, state, self)
+        if not known:
+            moving.warn_of_long_steps(chain, state, self)
 
     def _velocities(self, chain: Chain, state: State, v0: ArrayLike | None) -> Array:
         """Repeat v0, or draw velocities from the distribution of Maxwell."""
