@@ -37,8 +37,7 @@ def run(arguments: shared.Namespace) -> None:
         found |= {"kind": "run"} | shared.described(whole)
         if in_openmm_units(whole.about.get("stepper", {}).get("potential")):
             found["units"] = "nm, ps, dalton, kJ/mol"
-        exported = ", export" * ("replicas" in found)  # of beads, not of rigid bodies
-        found["for"] = f"fixman resume, check{exported}"
+        found["for"] = "fixman resume, check, export"
     elif head.startswith(b"{"):
         found |= {"kind": "chain", "for": "--chain of fixman simulate, sample"}
         found |= {"chain": repr(chains.from_json(path))}
