@@ -43,6 +43,13 @@ def fails(x, out):
         raise IndexError("beyond")
 
 
+@numba.njit
+def fails_too(x):
+    if x.size:
+        raise IndexError("beyond")
+    return 0.0
+
+
 def langevin(potential, dt=0.004, kT=1.0):
     return fx.Langevin(dt, kT=kT, potential=potential)
 
@@ -116,6 +123,11 @@ REFUSED = {
         RuntimeError,
         "compiled force fails raised IndexError",
         lambda: bind(SYSTEM, Compiled(fails)).force(X),
+    ),
+    "compiled energy": (
+        RuntimeError,
+        "compiled energy fails_too raised IndexError",
+        lambda: bind(SYSTEM, Compiled(writes_to_x, fails_too)).between(X[None], None, np.zeros(1)),
     ),
     "g far": (
         ValueError,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
@@ -100,8 +101,11 @@ class BoundSystem:
                 for term in self.own:
                     found[r] += self._own_force(term, one, r)
                 if energies is not None:
-                    own = [binding.own_energy(term.energy, one, True) for term in self.own]
-                    energies[r] = rows[:, 0].sum() + sum(own)
+                    own = 0.0
+                    for term in self.own:
+                        with _named("energy", term.energy, one):
+                            own += binding.own_energy(term.energy, one, True)
+                    energies[r] = rows[:, 0].sum() + own
         return found
 
     def pairs(self, replica: int = 0) -> PairForces:
@@ -174,11 +178,8 @@ class BoundSystem:
     def _own_force(self, term: Any, x: Array, replica: int) -> Array:
         if isinstance(term, Compiled):
             found = np.zeros_like(x)
-            try:
+            with _named("force", term.force, x):
                 term.force(x.copy(), found)
-            except Exception:
-                failure = binding.compiled_failure("force", term.force, x.copy())
-                raise failure from failure.__cause__
         else:
             found = binding.own_force(term, x.copy())
         lost = ~np.isfinite(found).all(axis=-1)
@@ -317,6 +318,18 @@ class PairForces:
         beads, system = self.beads, self.system
         excluded = beads.excluded_first, beads.excluded
         binding.refuse_overlap(x, 2.0 * beads.radii.min(), excluded, system.place, system.box)
+
+
+@contextlib.contextmanager
+def _named(what: str, function: Any, x: Array) -> Iterator[None]:
+    """Name a compiled function in what it raises, as a chain does."""
+    try:
+        yield
+    except Exception:
+        if not hasattr(function, "py_func"):
+            raise
+        failure = binding.compiled_failure(what, function, x.copy())
+        raise failure from failure.__cause__
 
 
 def require_near(x: Array, unit: float, name: str) -> None:
