@@ -14,9 +14,9 @@ from fixman.analysis import audit as auditing
 from fixman.analysis.audit import AuditReport, GroupReport, audit
 from fixman.analysis.averages import EnsembleMean, distinct, share_left, with_error
 from fixman.analysis.groups import ChainData, ChainGroup, Molecules
-from fixman.analysis.hard_values import sum_outwards
 from fixman.analysis.samples import ANGLE_EDGES, TORSION_EDGES, Meter
 from fixman.chains.chain import Chain
+from fixman.chains.topology import sum_outwards
 
 ALL = ("length", "angle", "torsion")
 

@@ -153,7 +153,7 @@ P = fx.potentials
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_potentials(asked, flags, potential):
-    _, _, stepper, steps = asked(*flags)
+    _, _, stepper, steps = asked(*flags, "--dt", "0.02")
     assert stepper == Langevin(0.02, potential=potential)
     assert steps == 40
 

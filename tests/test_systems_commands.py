@@ -31,10 +31,20 @@ def test_ideal_chains_by_the_edge_of_the_box(run):
     assert fx.load_run("gas").system == fx.System(fx.Chain.linear(4), 3, box=9.0)
 
 
+def test_the_time_step_is_short_with_pair_forces(run):
+    given = ["simulate", "--beads", "4", "--steps", "1", "--seed", "1", "--out"]
+    assert run(*given, "plain")[0] == run(*given, "steep", "--wca")[0] == 0
+    assert [fx.load_run(name).about["stepper"]["dt"] for name in ("plain", "steep")] == [
+        0.02,
+        0.005,
+    ]
+
+
 @pytest.mark.parametrize(
     ("flags", "why"),
     [
         (["--chains", "2"], "--chains needs a box: --density or --box"),
+        (["--density", "0.5"], "--density needs --chains"),
         (["--density", "-1"], "--density must be positive"),
         (["--chains", "400", "--box", "4", "--wca"], r"density of 31\.2,.*packed beads 1\.41"),
         (["--box", "9", "--base", "fixed"], "fixed base"),

@@ -101,7 +101,9 @@ class HardValues:
             above = piece.chain.references[1:, 0]
             moved = y - x[..., piece.beads, :]
             shift[..., piece.beads[:, 1:], :] = moved[..., 1:, :] - moved[..., above, :]
-        return x + sum_outwards(parents, shift) if self.only_lengths else turned(chain.cartesian(q))
+        if self.only_lengths:
+            return x + topology.sum_outwards(parents, shift)
+        return turned(chain.cartesian(q))
 
     @contextmanager
     def _explained(self, piece: Pieces | None) -> Iterator[None]:
@@ -235,18 +237,3 @@ def turned(x: Floats) -> Floats:
     """Turn by half a circle, about an axis that nothing points along; twice is not at all."""
     # Not x @ TURN: how BLAS adds may depend on its number of threads.
     return np.asarray(np.einsum("...i,ij->...j", x, TURN))
-
-
-def sum_outwards(parents: Index, steps: Floats) -> Floats:
-    """Sum steps (..., n, 3) from the root (parent −1) of a tree to every bead, itself included.
-
-    By doubling: each pass adds what is gathered at an ancestor twice as far away, so the number of
-    passes is the logarithm of the depth. One after the other, where the beads are a chain.
-    """
-    if np.array_equal(parents, np.arange(-1, len(parents) - 1)):
-        return np.cumsum(steps, axis=-2)
-    total, above = steps.copy(), parents.copy()
-    while (moved := np.flatnonzero(above >= 0)).size:
-        total[..., moved, :] += total[..., above[moved], :]
-        above[moved] = above[above[moved]]
-    return total

@@ -13,13 +13,16 @@ from numpy.typing import ArrayLike
 
 from fixman._common import arrays
 from fixman._common.arrays import Array
+from fixman.chains import topology
 from fixman.chains.chain import Chain, bonds, require_chain
 from fixman.chains.coordinates import Index
+from fixman.errors import FrameError
 
 __all__ = ["System"]
 __dir__ = __all__.copy  # completion shows public names alone
 
 BEAD_BYTES = 100  # of positions, velocities and tables, at the least
+HALF = 0.5 * (1.0 + 1e-9)  # of the box, with room for rounding
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -114,9 +117,48 @@ class System:
     def join(self, parts: Sequence[Array]) -> Array:
         """Put together what `split` took apart."""
         tails = [(many, chain.n, self.dim) for chain, many in self.kinds]
+        parts = arrays.list_of(parts, "parts", "arrays, one for each kind of chain")
+        if len(parts) != len(tails):
+            raise ValueError(f"parts must be {len(tails)} arrays, one a kind, got {len(parts)}")
         given = [arrays.real(part, tail, "parts") for part, tail in zip(parts, tails, strict=True)]
+        leads = {part.shape[:-3] for part in given}
+        if len(leads) > 1:
+            raise ValueError(f"parts must have the same leading axes, got {sorted(leads)}")
         flat = [part.reshape(*part.shape[:-3], -1, self.dim) for part in given]
         return np.concatenate(flat, axis=-2)
+
+    def whole(self, x: ArrayLike) -> Array:
+        """Return positions (..., n, dim) that were wrapped into the box with every chain whole.
+
+        Every bond of a chain's tree becomes its shortest image, from the first bead on, which
+        stays.  In open space nothing moves.
+        """
+        x = arrays.real(x, (self.n, self.dim), "x")
+        arrays.require_finite(x, (self.n, self.dim), "x")
+        if self.box is None:
+            return x.copy()
+        parts = []
+        for (chain, _), part in zip(self.kinds, self.split(x), strict=True):
+            parents = np.maximum(chain.references[:, 0], -1)
+            images = np.rint((part - part[..., parents, :]) / self.box)
+            images[..., 0, :] = 0.0  # of the root, which has no parent
+            parts.append(part - topology.sum_outwards(parents, images) * self.box)
+        return self.join(parts)
+
+    def require_whole(self, x: Array, name: str) -> None:
+        """Refuse bonds longer than half of the box, as those of wrapped chains are."""
+        if self.box is None:
+            return
+        most = float(self.box.min()) * HALF
+        i, j = self.bonds().T
+        lengths = np.linalg.norm(x[..., i, :] - x[..., j, :], axis=-1)
+        for *_, bond in np.argwhere(lengths > most)[:1].tolist():
+            raise FrameError(
+                f"{name} has a bond longer than half of the box, {most:.3g}, from "
+                f"{self.place(int(i[bond]))}: positions that look wrapped into the box; "
+                f"system.whole({name}) makes chains whole",
+                beads=(i[bond], j[bond]),
+            )
 
     def bonds(self) -> Index:
         """Pairs of bonded beads (bonds, 2), numbered through all chains."""

@@ -15,6 +15,7 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from fixman._common import arrays
+from fixman._common.arrays import Array
 from fixman.chains.coordinates import Coordinate, Index
 
 Beads = Iterator[int]
@@ -123,6 +124,21 @@ def bonds(parents: Index, closures: Index) -> Index:
     """Pairs of bonded beads (bonds, 2): those of the tree, outer bead last, then the closures."""
     beads = np.flatnonzero(parents >= 0)
     return np.concatenate([np.stack([parents[beads], beads], axis=1), closures])
+
+
+def sum_outwards(parents: Index, steps: Array) -> Array:
+    """Sum steps (..., n, dim) from the root (parent −1) of a tree to every bead, itself included.
+
+    By doubling: each pass adds what is gathered at an ancestor twice as far away, so the number of
+    passes is the logarithm of the depth. One after the other, where the beads are a chain.
+    """
+    if np.array_equal(parents, np.arange(-1, len(parents) - 1)):
+        return np.cumsum(steps, axis=-2)
+    total, above = steps.copy(), parents.copy()
+    while (moved := np.flatnonzero(above >= 0)).size:
+        total[..., moved, :] += total[..., above[moved], :]
+        above[moved] = above[above[moved]]
+    return total
 
 
 def closures(parents: Index, rows: Iterable[Coordinate]) -> Index:

@@ -7,8 +7,8 @@ $chain
 dynamics, in reduced units:
   --method {langevin,newton,brownian,mc,hmc}  mc is Monte Carlo (default: langevin)
   --ensemble {rigid,stiff,mobility}  constraints (default); springs; friction (brownian's default)
-  --dt DT, --kT E, --friction F  time step, default 0.02, brownian 0.002, hmc 0.1; temperature,
-                         default 1; friction (langevin: rate; brownian: of a bead), default 1
+  --dt DT, --kT E, --friction F  time step, default 0.02 (0.005 with --wca or --lj), brownian
+                         0.002, hmc 0.1; temperature and friction (a rate, or of a bead), default 1
   --scheme {geodesic,midpoint,liu}  brownian: default geodesic, in a flow midpoint
   --leaps N              hmc: steps of dt in a trial move, default 10
   --shear RATE | --extension RATE  brownian: v_x = RATE y; extension along x, uniaxial in 3-D
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 # Heavy imports live inside the commands: `fixman --help` answers at once.
 
+STEEP = 0.005  # time step with pair forces
 DT = {"langevin": 0.02, "newton": 0.02, "brownian": 0.002, "hmc": 0.1}  # by default
 FLAGS = ("dt", "kT", "friction", "ensemble", "scheme", "leaps", "shear", "extension")
 WALKS = (2**32 - 1,)  # a stream that no replica has
@@ -84,17 +85,21 @@ def _model(arguments: shared.Namespace, chain: Chain) -> Chain | System:
         return chain
     if density is None and box is None:
         raise ValueError("--chains needs a box: --density or --box")
-    many = many or 1
     if box is None:
-        volume = many * chain.n / arrays.positive(density, "--density")
+        volume = (many or 1) * chain.n / arrays.positive(density, "--density")
         box = volume ** (1.0 / chain.dim)
+        if many is None:
+            raise ValueError("--density needs --chains, how many there are")
     return System(chain, many, box=box)
 
 
 def _stepper(arguments: shared.Namespace, chain: Chain) -> Stepper:
     from fixman.potentials import flows
 
-    kind, given = shared.chosen(arguments, FLAGS, {"dt": DT.get(arguments.method), "kT": 1.0})
+    dt = DT.get(arguments.method)
+    if _excludes(arguments) and arguments.method in ("langevin", "newton"):
+        dt = STEEP
+    kind, given = shared.chosen(arguments, FLAGS, {"dt": dt, "kT": 1.0})
     shear, extension = given.pop("shear", None), given.pop("extension", None)
     if shear is not None:
         given["flow"] = flows.shear(shear, chain.dim)

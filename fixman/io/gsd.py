@@ -25,6 +25,7 @@ except ImportError as error:
 __all__ = ["write_gsd"]
 __dir__ = __all__.copy  # completion shows public names alone
 
+MOST_IMAGES = np.iinfo(np.int32).max
 MARGIN = 1.0  # added around all beads of all frames, so that nothing is wrapped
 
 
@@ -62,6 +63,9 @@ def write_gsd(
                 frame.configuration.step = int(step)
                 frame.log["fixman/time"] = np.array([part.times[k]])
                 images = np.zeros_like(x[k]) if box is None else np.rint(x[k] / box)
+                if np.abs(images).max(initial=0.0) > MOST_IMAGES:
+                    said = f"a bead is {np.abs(images).max():.3g} boxes from the origin at step"
+                    raise ValueError(f"{said} {step}, and GSD counts up to {MOST_IMAGES}")
                 frame.particles.image = _flat(images).astype(np.int32)
                 frame.particles.position = _flat(x[k] if box is None else x[k] - images * box)
                 frame.particles.velocity = _flat(v[k])

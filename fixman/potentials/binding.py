@@ -124,7 +124,7 @@ class Bound:
             kind, seen = record[0], record[1:].reshape(self.chain.n, self.chain.dim).copy()
             record[0] = 0.0
             if kind:
-                raise _compiled_failure(what, function, seen)
+                raise compiled_failure(what, function, seen)
         if x is not None:
             self.force(x)
 
@@ -237,9 +237,7 @@ class Assembly:
         require_potential(term, self.forced)
 
         def force(x: Array) -> Array:
-            found = arrays.real(term.force(x), x.shape, "force(x)")
-            if found.shape != x.shape:
-                raise ValueError(f"force(x) must have shape {x.shape}, got {found.shape}")
+            found = own_force(term, x)
             arrays.require_finite(found, x.shape, "force(x)")
             return found
 
@@ -368,6 +366,14 @@ def bead_rows(beads: Any, size: int, name: str) -> Beads | None:
     return tuple(rows)
 
 
+def own_force(term: Any, x: Array) -> Array:
+    """Return the force of a potential of one's own, of the shape of x."""
+    found = arrays.real(term.force(x), x.shape, "force(x)")
+    if found.shape != x.shape:
+        raise ValueError(f"force(x) must have shape {x.shape}, got {found.shape}")
+    return found
+
+
 def own_energy(energy: Any, x: Array, walls: bool = False) -> float:
     """Return an energy of one's own as a float; it may be infinite where there are walls."""
     _require_energy(energy)
@@ -388,7 +394,7 @@ def _require_energy(energy: Any) -> None:
         raise ValueError("this potential has no energy: give Compiled one, energy=…")
 
 
-def _compiled_failure(what: str, function: Any, x: Array) -> Exception:
+def compiled_failure(what: str, function: Any, x: Array) -> Exception:
     """Return what is wrong with a compiled function in a configuration, by calling it again."""
     name = f"the compiled {what} {function.__name__}"
     out = np.zeros_like(x)

@@ -11,6 +11,7 @@ needs its energy only.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal, Protocol
@@ -32,6 +33,7 @@ __all__ = [
     "bind", "from_parameters",
 ]  # fmt: skip
 
+SHORTEST = 1e-20  # cutoff over σ, whose energy is a number
 BENDS = {"cosine": COSINE, "harmonic": HARMONIC, "squared cosine": SQUARED}
 
 
@@ -51,11 +53,11 @@ class _Term:
     INVARIANT: ClassVar[bool] = False  # whether it is the same wherever a free chain is
 
     def __add__(self, other: Any) -> Sum:
-        return Sum((*_terms(self), *_terms(other)))
+        return Sum((*terms_of(self), *terms_of(other)))
 
     def __radd__(self, other: Any) -> Any:
         # So that sum([a, b]), which begins with 0, works.
-        return self if isinstance(other, int) and other == 0 else Sum((*_terms(other), self))
+        return self if isinstance(other, int) and other == 0 else Sum((*terms_of(other), self))
 
     def parameters(self) -> dict[str, Any]:
         """Return a description for JSON, which `from_parameters` reads."""
@@ -309,6 +311,8 @@ class LennardJones(Pair):
         super().__post_init__()
         arrays.require_one_of(self.shift, "shift", ("energy", "force"))
         self._set(cutoff=arrays.positive(self.cutoff, "cutoff"))
+        if self.cutoff < SHORTEST:
+            raise ValueError(f"cutoff must be at least {SHORTEST:g} σ, got {self.cutoff:g}")
 
     def cut(self) -> tuple[float, float, float]:
         """Return the cutoff over σ, and energy and slope there in units of ε and σ."""
@@ -436,6 +440,13 @@ class Sum(_Term):
     def __post_init__(self) -> None:
         for term in arrays.list_of(self.terms, "terms", "potentials"):
             binding.require_potential(term, forces=False, none=False)
+        terms = terms_of(self)
+        springs = any(isinstance(term, FENE) and term.beads is None for term in terms)
+        if springs and any(isinstance(term, Pair) and term.exclude for term in terms):
+            said = (
+                "FENE pulls bonded beads together, and the pair term excludes them: take exclude=0"
+            )
+            warnings.warn(said, RuntimeWarning, stacklevel=4)
 
     def parameters(self) -> dict[str, Any]:
         """Return descriptions of all terms."""
@@ -500,8 +511,11 @@ def invariant(potential: Any) -> bool:
     return potential is None or getattr(type(potential), "INVARIANT", False)
 
 
-def _terms(potential: Any) -> tuple[Any, ...]:
-    return potential.terms if isinstance(potential, Sum) else (potential,)
+def terms_of(potential: Any) -> tuple[Any, ...]:
+    """Return the terms of a sum, of sums in it too, or the potential alone."""
+    if not isinstance(potential, Sum):
+        return (potential,)
+    return tuple(term for one in potential.terms for term in terms_of(one))
 
 
 def described(potential: Any) -> dict[str, Any]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
@@ -22,7 +23,7 @@ from fixman.errors import FrameError
 from fixman.kernels.potentials import box as kernels
 from fixman.potentials import binding
 from fixman.potentials.binding import Bound
-from fixman.potentials.energies import Compiled, Pair, Sum, invariant
+from fixman.potentials.energies import Compiled, Pair, Sum, invariant, terms_of
 
 Short = NDArray[np.int32]
 
@@ -30,7 +31,7 @@ SKIN = 0.5  # of the skin of one chain, to begin with: in a melt a row has more 
 REMAKE = 8.0  # time of a table over that of forces from it
 ROOM = 24  # neighbours of a bead to begin with
 CELLS = 4  # at most, for each bead
-FARTHEST = 1e8  # σ from the origin
+FARTHEST = 1e8  # σ from the origin, or edges of the box
 PIECE = 4096  # beads that are worth a thread
 
 
@@ -68,7 +69,7 @@ class BoundSystem:
     def __init__(self, system: System, potential: Any) -> None:
         binding.require_potential(potential)
         self.system, self.potential = system, potential
-        terms = () if potential is None else getattr(potential, "terms", (potential,))
+        terms = () if potential is None else terms_of(potential)
         pairs = [term for term in terms if isinstance(term, Pair)]
         if len(pairs) > 1:
             raise ValueError("only one pair potential, WCA or LennardJones, can be in a sum")
@@ -100,8 +101,11 @@ class BoundSystem:
                 for term in self.own:
                     found[r] += self._own_force(term, one, r)
                 if energies is not None:
-                    own = [binding.own_energy(term.energy, one, True) for term in self.own]
-                    energies[r] = rows[:, 0].sum() + sum(own)
+                    own = 0.0
+                    for term in self.own:
+                        with _named("energy", term.energy, one):
+                            own += binding.own_energy(term.energy, one, True)
+                    energies[r] = rows[:, 0].sum() + own
         return found
 
     def pairs(self, replica: int = 0) -> PairForces:
@@ -152,6 +156,7 @@ class BoundSystem:
         if self.own or not invariant(self.inside):
             raise ValueError("a pressure needs a potential that no shift of a chain changes")
         x, lead = self._frames(x)
+        system.require_whole(x, "x")
         virial = self._of_pairs(x)[1] if self.pair else np.zeros(len(x))
         forces = self._one_by_one(x)
         for (chain, _), y, f in zip(
@@ -173,9 +178,10 @@ class BoundSystem:
     def _own_force(self, term: Any, x: Array, replica: int) -> Array:
         if isinstance(term, Compiled):
             found = np.zeros_like(x)
-            term.force(np.ascontiguousarray(x), found)
+            with _named("force", term.force, x):
+                term.force(x.copy(), found)
         else:
-            found = arrays.real(term.force(x.copy()), x.shape, "force(x)")
+            found = binding.own_force(term, x.copy())
         lost = ~np.isfinite(found).all(axis=-1)
         if lost.any():
             bead = int(np.argmax(lost))
@@ -208,13 +214,13 @@ class BoundSystem:
         tail = (self.system.n, self.system.dim)
         array = arrays.real(x, tail, "x")
         arrays.require_finite(array, tail, "x")
-        far = float(np.abs(array).max(initial=0.0))
-        if self.pair and far > FARTHEST * float(np.min(self.pair.sigma)):
-            raise ValueError(
-                f"x has coordinates of {far:.2g}, more than {FARTHEST:g} σ from the origin: "
-                "separations would be lost in rounding; bring the chains nearer to it"
-            )
+        self.require_near(array)
         return array.reshape(-1, *tail), array.shape[:-2]
+
+    def require_near(self, x: Array) -> None:
+        """Refuse positions in whose rounding separations of beads are lost."""
+        if self.pair:
+            require_near(x, float(np.min(self.pair.sigma)), "σ")
 
 
 class PairForces:
@@ -312,6 +318,28 @@ class PairForces:
         beads, system = self.beads, self.system
         excluded = beads.excluded_first, beads.excluded
         binding.refuse_overlap(x, 2.0 * beads.radii.min(), excluded, system.place, system.box)
+
+
+@contextlib.contextmanager
+def _named(what: str, function: Any, x: Array) -> Iterator[None]:
+    """Name a compiled function in what it raises, as a chain does."""
+    try:
+        yield
+    except Exception:
+        if not hasattr(function, "py_func"):
+            raise
+        failure = binding.compiled_failure(what, function, x.copy())
+        raise failure from failure.__cause__
+
+
+def require_near(x: Array, unit: float, name: str) -> None:
+    """Refuse positions that are too many units from the origin."""
+    far = float(np.abs(x).max(initial=0.0))
+    if far > FARTHEST * unit:
+        raise ValueError(
+            f"x has coordinates of {far:.2g}, more than {FARTHEST:g} {name} from the origin: "
+            "separations would be lost in rounding; bring the chains nearer to it"
+        )
 
 
 def _each(n: int, pool: Executor | None, task: Callable[[int, int], Any]) -> list[Any]:

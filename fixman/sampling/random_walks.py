@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from fixman._common import arrays
 from fixman._common.arrays import Array
-from fixman.chains.chain import Chain, with_hard_bonds
+from fixman.chains.chain import Chain, bonds, with_hard_bonds
 from fixman.chains.straight_bends import Lines
 from fixman.chains.system import System, require_model
 from fixman.errors import ConstraintSolveError, SingularConstraintError
@@ -20,6 +20,7 @@ __all__ = ["hard_targets", "open_walks", "random_walks"]
 
 TETRAHEDRAL = math.acos(1.0 / 3.0)  # bending angle between tetrahedral bonds
 TURNS = {LENGTH: math.inf, ANGLE: math.pi, TORSION: 2.0 * math.pi}  # furthest from 0
+FARTHEST = 1e8  # shortest bonds that a box may be wide
 TRIES = 20  # walks from which a ring is tried to be closed
 FIRST_STRIDE, LAST_STRIDE = 0.25, 1e-3  # fractions of the way to the targets
 
@@ -78,6 +79,11 @@ def _in_box(
     for chain, many in system.kinds:
         x = random_walks(chain, size * many, **values, rng=rng)
         if system.box is not None:
+            i, j = bonds(chain).T
+            length = np.linalg.norm(x[:, i] - x[:, j], axis=-1).min(initial=math.inf)
+            if system.box.max() > FARTHEST * length:
+                said = f"the box is wider than {FARTHEST:g} bonds: they would be lost in rounding"
+                raise ValueError(f"{said}, {system!r}")
             x += rng.random((len(x), 1, system.dim)) * system.box - x.mean(axis=1, keepdims=True)
         parts.append(x.reshape(size, many, chain.n, system.dim))
     return system.join(parts)

@@ -22,7 +22,7 @@ from fixman.chains.system import System, require_model, wrapped
 from fixman.errors import FrameError
 from fixman.kernels.chain.rows import ANGLE, KINDS, TORSION
 from fixman.potentials.binding import bead_rows, bind, named_terms
-from fixman.potentials.systems import BoundSystem
+from fixman.potentials.systems import BoundSystem, require_near
 from fixman.simulation import lags
 from fixman.simulation.lags import CHUNK, Autocorrelation, Lagged, Mean, autocorrelation
 
@@ -36,6 +36,7 @@ __all__ = [
 ]  # fmt: skip
 __dir__ = __all__.copy  # completion shows public names alone
 
+VECTOR = 100  # bytes of a reciprocal vector while the nearest are looked for
 Moving = Literal["beads", "relative", "centre"]
 
 
@@ -145,6 +146,7 @@ def radial_distribution(
     if not isinstance(system, System) or system.box is None:
         raise TypeError(f"system must be a fixman.System in a box, got {system!r:.80}")
     x = arrays.series(x, (system.n, system.dim), "x", 1)
+    require_near(x, float(system.box.min()), "edges of the box")
     most, bounds = 0.5 * float(system.box.min()), _edges(edges)
     if isinstance(bounds, int):
         bounds = np.linspace(0.0, most, bounds + 1)
@@ -181,7 +183,12 @@ def _pairs_in(points: Array, box: Array, bounds: Array) -> Array:
 
 def _shells(bounds: Array, dim: int) -> Array:
     """Volumes between spheres, or areas between circles."""
-    return np.asarray(np.pi * np.diff(bounds**dim) * (4.0 / 3.0 if dim == 3 else 1.0))
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        volumes = np.asarray(np.pi * np.diff(bounds**dim) * (4.0 / 3.0 if dim == 3 else 1.0))
+    for k in np.flatnonzero(~((volumes > 1e-200) & (volumes < 1e200)))[:1].tolist():
+        said = f"edges {bounds[k]:g} and {bounds[k + 1]:g} have a shell of volume"
+        raise ValueError(f"{said} {volumes[k]:g} between them: take fewer, or other units")
+    return volumes
 
 
 # --- angles ---------------------------------------------------------------------------------------
@@ -323,6 +330,9 @@ def structure_factor(
     x = _configurations(chain, x, many=True)
     numbers = np.atleast_1d(arrays.real(q, (), "q"))
     arrays.require_finite(numbers, numbers.shape, "q", "place")
+    for name, values in (("x", x), ("q", numbers)):
+        if values.size:
+            arrays.series(values, (), name)  # squares that do not overflow
     if numbers.ndim != 1:
         raise ValueError(f"q must be a number or a list of numbers, got {numbers.shape}")
     count = arrays.positive_int(directions, "directions", 8 * chain.dim)
@@ -347,6 +357,8 @@ def _reciprocal(box: Array, q: float, most: int) -> Array:
     if not q >= 0.5 * unit.min():
         said = f"q = {q:g} is too small for the box: its shortest reciprocal vector has the length"
         raise ValueError(f"{said} {unit.min():.4g}")
+    vectors = 4.0 * float(np.prod(2.0 * np.ceil(q / unit[:-1]) + 1.0))
+    arrays.require_memory(int(VECTOR * vectors), f"some {vectors:.3g} vectors near q = {q:g}")
     ranges = [np.arange(-m, m + 1) for m in np.ceil(q / unit[:-1]).astype(int)]
     across = np.stack(np.meshgrid(*ranges), axis=-1).reshape(-1, box.size - 1)
     rest = q * q - np.sum((unit[:-1] * across) ** 2, axis=1)
@@ -439,7 +451,11 @@ def rouse_modes(chain: Chain, x: ArrayLike) -> Array:
 def kinetic_energy(chain: Chain | System, v: ArrayLike) -> Array:
     """½ Σ_k m_k |v_k|², (...)."""
     v = _configurations(chain, v, "v", many=True)
-    return np.asarray(0.5 * np.einsum("k,...ka,...ka->...", chain.masses, v, v))[()]
+    with np.errstate(over="ignore"):
+        found = np.asarray(0.5 * np.einsum("k,...ka,...ka->...", chain.masses, v, v))
+    for frame in np.flatnonzero(~np.isfinite(found))[:1].tolist():
+        raise arrays.overflow("kinetic energies", frame, found.shape)
+    return found[()]
 
 
 def potential_energy(chain: Chain | System, x: ArrayLike, potential: Any) -> Array:

@@ -13,7 +13,8 @@ from fixman._common.arrays import Array
 from fixman.chains.chain import Chain
 from fixman.chains.system import System, require_model
 from fixman.errors import ConstraintSolveError
-from fixman.potentials.energies import WCA, Pair, Sum
+from fixman.kernels.chain.rows import LENGTH
+from fixman.potentials.energies import FENE, WCA, Compiled, Pair, Sum, terms_of
 from fixman.potentials.systems import PairForces, Softened
 from fixman.simulation.steppers.scheduled import Langevin
 
@@ -45,7 +46,8 @@ def push_off(
     x : (n, dim) or (replicas, n, dim)
         Positions, as `random_walks` draws them for a system.
     potential : optional
-        A potential with a pair term, by default ``WCA()``.
+        A potential with a pair term, by default ``WCA()``.  Soft bonds need a term that holds them:
+        ``FENE() + WCA(exclude=0)``.
     kT : float
 
     Returns
@@ -57,10 +59,16 @@ def push_off(
     require_model(system)
     model = System(system) if isinstance(system, Chain) else system
     potential = WCA() if potential is None else potential
-    terms = getattr(potential, "terms", (potential,))
+    terms = terms_of(potential)
     term = next((one for one in terms if isinstance(one, Pair)), None)
     if term is None:
         raise ValueError("potential must have a pair term, WCA or LennardJones")
+    holding = (t for t in terms if isinstance(t, (FENE, Compiled)) or not hasattr(t, "_tabulate"))
+    if not any(holding) and any(_has_soft_bonds(chain) for chain, _ in model.kinds):
+        raise ValueError(
+            "soft bonds would tear: give a potential that holds them, as well as a pair term, such "
+            "as potential=FENE() + WCA(exclude=0), or make them hard"
+        )
     given = arrays.real(x, (model.n, model.dim), "x")
     density = ""
     if model.box is not None:
@@ -70,6 +78,7 @@ def push_off(
         if crowding * CORES[-1] ** model.dim > PACKED[model.dim]:
             raise ConstraintSolveError(f"the beads have no room in their box: {density}")
         density += "; or "
+    model.require_whole(given, "x")
     energy = max(float(np.max(term.epsilon)), arrays.positive(kT, "kT"))
     time = float(np.min(term.sigma)) * math.sqrt(float(model.masses.min()) / energy)
     state = None
@@ -94,6 +103,11 @@ def push_off(
         )
     assert state is not None
     return state.x.reshape(given.shape)
+
+
+def _has_soft_bonds(chain: Chain) -> bool:
+    rows = chain.layout.soft_rows
+    return bool(chain.closing or ((rows.kinds == LENGTH) & ~rows.external).any())
 
 
 def _crowding(system: System, term: Pair, x: Array) -> float:

@@ -12,7 +12,6 @@ from MDAnalysis.lib.mdamath import triclinic_vectors
 
 from fixman._common import arrays
 from fixman.analysis.groups import Floats, Indices, Molecules
-from fixman.analysis.hard_values import sum_outwards
 from fixman.analysis.samples import evenly, thinned
 from fixman.chains import topology
 from fixman.io.mdanalysis.universe import DATA, DUMP, format_of, reading
@@ -120,7 +119,7 @@ def whole(now: Any, molecules: Molecules, ids: npt.NDArray[np.int64] | None = No
         _refuse(ambiguous, atoms, joined, now, AMBIGUOUS)
         steps = x.copy()
         steps[:, outer] = bonds[:, : len(outer)]
-        x = sum_outwards(parents, steps)
+        x = topology.sum_outwards(parents, steps)
         # Rings that close only through the box miss by a box vector.
         closing = bonds[:, len(outer) :]
         missed = x[:, closures[:, 1]] - x[:, closures[:, 0]] - closing

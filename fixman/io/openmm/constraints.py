@@ -14,8 +14,8 @@ import numpy as np
 from fixman._common import arrays
 from fixman.analysis import canonical
 from fixman.analysis.groups import Floats, Indices, Mask, Molecules, find_molecules
-from fixman.analysis.hard_values import sum_outwards
 from fixman.chains.chain import Chain
+from fixman.chains.topology import sum_outwards
 from fixman.mechanics.dynamics import forward_dynamics
 
 SAME_MASS = 1e-6  # relative; chains may have their masses in any unit

@@ -191,6 +191,8 @@ class Described:
         tail = (chain.n, chain.dim)
         replicas = arrays.positive_int(replicas, "replicas", 16 * chain.n * chain.dim)
         x = replicated(arrays.real(x0, tail, "x0"), replicas, tail, "x0")
+        if isinstance(chain, System):
+            chain.require_whole(x, "x0")
         streams = (replicas, chain.chains) if isinstance(chain, System) else (replicas,)
         seeds = arrays.seeds(arrays.generator(rng), math.prod(streams))
         random = np.array([seed.generate_state(WORDS, np.uint64) for seed in seeds])
@@ -215,8 +217,7 @@ class Described:
         """
         workers = arrays.positive_int(workers, "workers")
         steps = arrays.positive_int(steps, "steps")
-        if isinstance(chain, Chain):
-            require_near(chain, state)
+        require_near(chain, state)
         self._advance(chain, state, steps, workers)
 
     def _advance(self, chain: Any, state: State, steps: int, workers: int) -> None:
@@ -294,9 +295,13 @@ def shortest(chain: Chain, targets: Array) -> float:
     return float(lengths.min(initial=np.inf))
 
 
-def require_near(chain: Chain, state: State) -> None:
+def require_near(model: Chain | System, state: State) -> None:
     """Refuse positions so large that a step is lost in their rounding."""
-    length = shortest(chain, state.targets)
+    kinds, length, row = ((model, 1),) if isinstance(model, Chain) else model.kinds, np.inf, 0
+    for chain, many in kinds:
+        held = state.targets[:, row : row + many * chain.hard.size]
+        length = min(length, shortest(chain, held.reshape(len(held) * many, chain.hard.size)))
+        row += held.shape[1]
     far = np.abs(state.x).max(axis=(1, 2))
     replica = int(np.argmax(far))
     if far[replica] > FARTHEST * length:

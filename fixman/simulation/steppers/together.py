@@ -70,6 +70,7 @@ class Together(Prepared):
 
     def _require_finite(self, state: State) -> None:
         """Refuse positions whose forces are not finite, or energies if these decide."""
+        self.bound.require_near(state.x)
         energies = np.zeros(len(state.x)) if self.stepper.decides else None
         found = self.bound.between(state.x, energies=energies)
         finite = np.isfinite(found).all(axis=(1, 2))
@@ -192,11 +193,13 @@ class Together(Prepared):
         beads = slice(bead, bead + chain.n)
         pull = np.linalg.norm(forces[replica, beads], axis=-1)
         worst = int(np.argmax(np.where(np.isfinite(pull), pull, np.inf)))
+        cause = f"its largest force from outside is {pull[worst]:.3g}, on bead {worst} of the "
+        cause += "chain: start without overlaps (fixman.push_off), or make dt smaller than "
+        if pull[worst] == 0.0:
+            cause = "no force acts on it from outside, so v0, kT or dt is too large: dt is "
         raise ConstraintSolveError(
             f"step {step} of chain {number} in replica {replica} has no solution",
-            f": its largest force from outside is {pull[worst]:.3g}, on bead "
-            f"{worst} of the chain: start without overlaps (fixman.push_off), or make dt smaller "
-            f"than {self.stepper.dt:g}",
+            f": {cause}{self.stepper.dt:g}",
             step=step,
             replica=replica,
             beads=(bead + worst,),

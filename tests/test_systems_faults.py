@@ -1,0 +1,195 @@
+"""Systems refuse what would give a wrong answer, and make wrapped chains whole."""
+
+import numba
+import numpy as np
+import pytest
+
+import fixman as fx
+from fixman.potentials import FENE, WCA, Bending, Compiled, LennardJones, Sum, bind
+from fixman.simulation import observables as ob
+
+CHAIN = fx.Chain.linear(5)
+SYSTEM = fx.System([(CHAIN, 4), (fx.Chain.star(3, 2), 2)], box=(6.0, 6.5, 7.0))
+X = fx.push_off(SYSTEM, fx.random_walks(SYSTEM, rng=1)[0], rng=1)
+SOFT = fx.System(fx.Chain.ring(8, hard=()), 3, box=8.0)
+
+
+class Terms:
+    """A potential of one's own with an attribute that a sum has too."""
+
+    terms = ()
+    shape = X.shape
+
+    def energy(self, x):
+        return 0.5 * float(np.sum(x * x))
+
+    def force(self, x):
+        return -x if self.shape == X.shape else np.zeros(self.shape)
+
+
+class Wide(Terms):
+    shape = (2, *X.shape)
+
+
+@numba.njit
+def writes_to_x(x, out):
+    out[:] = -x
+    x[:] = 0.0
+
+
+@numba.njit
+def fails(x, out):
+    if x.size:
+        raise IndexError("beyond")
+
+
+@numba.njit
+def fails_too(x):
+    if x.size:
+        raise IndexError("beyond")
+    return 0.0
+
+
+def langevin(potential, dt=0.004, kT=1.0):
+    return fx.Langevin(dt, kT=kT, potential=potential)
+
+
+def run(x=X, potential=None, **options):
+    return fx.simulate(SYSTEM, x, langevin(potential, **options), 2, every=1, rng=1)
+
+
+def wrapped():
+    return np.mod(X, SYSTEM.box)
+
+
+def test_own_potentials_keep_their_forces():
+    np.testing.assert_array_equal(bind(SYSTEM, Terms()).force(X), -X)
+    y = X.copy()
+    np.testing.assert_array_equal(bind(SYSTEM, Compiled(writes_to_x)).force(y), -X)
+    np.testing.assert_array_equal(y, X)
+    nested = Sum((Sum((WCA(), Bending(2.0))), Terms()))
+    np.testing.assert_allclose(
+        bind(SYSTEM, nested).force(X), bind(SYSTEM, WCA() + Bending(2.0)).force(X) - X, atol=1e-9
+    )
+
+
+def test_whole():
+    """Chains longer than the box come back bond by bond, from their first beads on."""
+    kinds = [(fx.Chain.linear(30), 2), (fx.Chain.star(3, 9), 1)]
+    system = fx.System(kinds, box=(3.0, 3.5, 2.5))
+    x = fx.random_walks(system, 3, rng=2)
+    number = system.molecules()
+    first = np.searchsorted(number, number)
+    inside = np.mod(x, system.box)
+    for a, b in ((x, inside), (x[0], inside[0])):
+        np.testing.assert_allclose(
+            system.whole(b) - b[..., first, :], a - a[..., first, :], atol=1e-12
+        )
+    assert np.ptp(x[0, :30], axis=0).max() > 3.5
+    np.testing.assert_array_equal(system.whole(x), x)
+
+
+def test_a_start_from_whole_positions_has_the_pressure():
+    bound = bind(SYSTEM, WCA())
+    whole = SYSTEM.whole(wrapped())
+    np.testing.assert_allclose(bound.pressure(whole, 1.0), bound.pressure(X, 1.0), rtol=1e-9)
+
+
+REFUSED = {
+    "far": (ValueError, "σ from the origin", lambda: run(X + 1e12, WCA())),
+    "far without forces": (ValueError, "bonds from the origin", lambda: run(X + 1e12)),
+    "wrapped run": (fx.FrameError, r"system\.whole\(x0\)", lambda: run(wrapped(), WCA())),
+    "wrapped mc": (
+        fx.FrameError,
+        "wrapped",
+        lambda: fx.simulate(SYSTEM, wrapped(), fx.MonteCarlo(), 1),
+    ),
+    "wrapped start": (fx.FrameError, "wrapped", lambda: fx.push_off(SYSTEM, wrapped())),
+    "wrapped pressure": (
+        fx.FrameError,
+        "wrapped",
+        lambda: bind(SYSTEM, WCA()).pressure(wrapped(), 1.0),
+    ),
+    "scattering far": (ValueError, "x must be in a unit", lambda: scattering(X * 1e307, [1.0])),
+    "wide q": (ValueError, "q must be in a unit", lambda: scattering(X, [1e300])),
+    "many vectors": (MemoryError, "vectors near q = 1e", lambda: scattering(X, [1e9])),
+    "wide walks": (
+        ValueError,
+        "wider than 1e.08 bonds",
+        lambda: fx.random_walks(fx.System(CHAIN, 2, box=1e33)),
+    ),
+    "shape": (ValueError, "must have shape", lambda: bind(SYSTEM, Wide()).force(X)),
+    "compiled": (
+        RuntimeError,
+        "compiled force fails raised IndexError",
+        lambda: bind(SYSTEM, Compiled(fails)).force(X),
+    ),
+    "compiled energy": (
+        RuntimeError,
+        "compiled energy fails_too raised IndexError",
+        lambda: bind(SYSTEM, Compiled(writes_to_x, fails_too)).between(X[None], None, np.zeros(1)),
+    ),
+    "g far": (
+        ValueError,
+        "edges of the box from the origin",
+        lambda: ob.radial_distribution(SYSTEM, [X + 1e17]),
+    ),
+    "thin shell": (
+        ValueError,
+        "edges 0 and 1e-150 have a shell",
+        lambda: ob.radial_distribution(SYSTEM, [X], [0.0, 1e-150, 1.0]),
+    ),
+    "hot": (fx.FrameError, "overflowed", lambda: ob.temperature(SYSTEM, X * 1e200)),
+    "no parts": (TypeError, "parts must be a list", lambda: SYSTEM.join(None)),
+    "few parts": (ValueError, "2 arrays", lambda: SYSTEM.join([])),
+    "other leads": (
+        ValueError,
+        "same leading axes",
+        lambda: SYSTEM.join([SYSTEM.split(X)[0], SYSTEM.split(X[None])[1]]),
+    ),
+    "cutoff": (ValueError, "cutoff must be at least", lambda: LennardJones(cutoff=1e-60)),
+    "soft": (
+        ValueError,
+        r"potential=FENE\(\) \+ WCA\(exclude=0\)",
+        lambda: fx.push_off(SOFT, fx.random_walks(SOFT, rng=1)[0]),
+    ),
+    "hot run": (
+        fx.ConstraintSolveError,
+        "v0, kT or dt is too large",
+        lambda: fx.simulate(SYSTEM, X, langevin(None), 1, v0=1e150 * X),
+    ),
+}
+
+
+def scattering(x, q):
+    return ob.structure_factor(SYSTEM, x, q)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refusals(name):
+    kind, why, call = REFUSED[name]
+    with pytest.raises(kind, match=why):
+        call()
+
+
+def test_soft_bonds_hold_while_beads_are_pushed_off():
+    x = fx.random_walks(SOFT, lengths=0.97, rng=1)[0]
+    x = fx.push_off(SOFT, x, FENE() + WCA(exclude=0), rng=1)
+    i, j = SOFT.bonds().T
+    assert np.linalg.norm(x[i] - x[j], axis=1).max() < 1.5
+
+
+def test_a_pair_term_that_excludes_bonds_does_not_go_with_springs():
+    with pytest.warns(RuntimeWarning, match="exclude=0") as caught:
+        FENE() + WCA()
+    assert caught[0].filename == __file__
+
+
+def test_images_beyond_gsd(tmp_path, peer):
+    peer("gsd.hoomd")
+    from fixman.io.gsd import write_gsd
+
+    far = fx.simulate(fx.System(CHAIN, 4, box=5.5), X[:20], langevin(None), 2, every=1, rng=1)
+    far.x[:] = far.x + 1e11
+    with pytest.raises(ValueError, match="boxes from the origin"):
+        write_gsd(far, tmp_path / "far.gsd")
