@@ -269,9 +269,9 @@ def cause_of(
             names = arrays.listed([f"bead {k}" for k in far], NAMED)
             return (
                 f"beads overlap, or dt={stepper.dt:g} is too long for a stiff force on soft "
-                f"coordinates; forces at step {state.step}, up to {pull.max():.2g} on {names}, move "
-                f"them by up to {ways.max():.2g} in a step: start from positions without overlaps, "
-                "make stiff coordinates hard, or make dt smaller"
+                f"coordinates; forces at step {state.step}, up to {pull.max():.2g} on {names}, "
+                f"move them by up to {ways.max():.2g} in a step: start from positions without "
+                "overlaps, make stiff coordinates hard, or make dt smaller"
             ), {"beads": far}
     angles = chain.layout.hard_rows.kinds == ANGLE
     if chain.dim == 3:
