@@ -442,9 +442,9 @@ class Sum(_Term):
             binding.require_potential(term, forces=False, none=False)
         terms = terms_of(self)
         springs = any(isinstance(term, FENE) and term.beads is None for term in terms)
-        if springs and any(isinstance(term, Pair) and term.exclude for term in terms):
+        if springs and any(isinstance(term, WCA) and term.exclude for term in terms):
             said = (
-                "FENE pulls bonded beads together, and the pair term excludes them: take exclude=0"
+                "FENE pulls bonded beads together, and WCA excludes them: take WCA(exclude=0)"
             )
             warnings.warn(said, RuntimeWarning, stacklevel=4)
 

@@ -294,7 +294,7 @@ def _rows(arm: SerialChain) -> Array:
 
 def _unsuited(body: int, reason: str, frame: Frame = None) -> SingularConstraintError:
     return SingularConstraintError(
-        f"the partition cannot take body {body}, counted from 0 ({reason}",
+        f"the partition cannot take body {body} (counted from 0; {reason}",
         "): its mass or inertia is too small beside m ℓ² and its neighbours; use articulated_body",
         frame=frame,
         body=int(body),

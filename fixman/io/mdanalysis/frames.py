@@ -87,7 +87,7 @@ def numbers_of(trajectory: Any, frames: Any) -> Indices:
         ends = {name: getattr(frames, name) for name in ("start", "stop", "step")}
         whole = [end if end is None else arrays.whole(end, name) for name, end in ends.items()]
         frames = slice(*whole)
-        said = ", ".join(f"{name}={end}" for name, end in ends.items() if end is not None)
+        said = f"start={frames.start}, stop={frames.stop}, step={frames.step}"
     try:
         numbers = numbers[frames if isinstance(frames, slice) else [*frames]]
     except (TypeError, ValueError, IndexError):
