@@ -17,7 +17,7 @@ potential alone, however the run was made::
             stiff    G = ½ V·∂ ln det H^cc/∂x     w = 1                                 (5)
     run     rigid    w times 1/√det H^cc
 
-The model has the density √det H^bb δ(q_b) or, stiff, δ(q_b) (theory.md section 4).  If model and
+The model has the density √det H^bb δ(q_b) or, stiff, δ(q_b), since √det G dq = dx.  If model and
 run are rigid, w = Z^(−½); where ξ alone is held, Z = ∂ξ M⁻¹ ∂ξ, and G is that of the papers.
 
 The proof is one partial integration: the slope of ln ∫ f δ(q_c) dx is ⟨V·∂ ln f/∂x + ∂·V⟩.

@@ -443,9 +443,7 @@ class Sum(_Term):
         terms = terms_of(self)
         springs = any(isinstance(term, FENE) and term.beads is None for term in terms)
         if springs and any(isinstance(term, WCA) and term.exclude for term in terms):
-            said = (
-                "FENE pulls bonded beads together, and WCA excludes them: take WCA(exclude=0)"
-            )
+            said = "FENE pulls bonded beads together, and WCA excludes them: take WCA(exclude=0)"
             warnings.warn(said, RuntimeWarning, stacklevel=4)
 
     def parameters(self) -> dict[str, Any]:

@@ -130,7 +130,7 @@ class Steps:
         return 0, DONE
 
     def solve(self, k: int) -> Generator[None, Array, int]:
-        """Make the step of a replica, as `kernel.midpoint`, by forces that are sent to it."""
+        """Make the step of a replica, as `motion.midpoint`, by forces that are sent to it."""
         self.p0[k] = 0.0
         code = self.sweep(k, self.states[1][k], self.dt, motion.BEGIN)
         if code != DONE:

@@ -108,7 +108,7 @@ def weight(links, i, g):
 
 @step
 def centrifugal(P, w, v, W):
-    """∂L/∂q, force and moment, of a body carried by [w; v], of momentum P = [p; n] and weight W."""
+    """∂L/∂q, force and moment, of a body carried by [v; w], of momentum P = [p; n] and weight W."""
     p, n = P
     return plus(fused_cross(p, w), W[0]), plus(plus(fused_cross(n, w), fused_cross(p, v)), W[1])
 

@@ -1,8 +1,8 @@
 """Sweeps of pivots along chains of bonds, each in O(1), for Monte Carlo without a potential.
 
 A sweep goes from one end to the other and turns all that is ahead of a joint by a random rotation.
-Joint k has the pivots of H^bb from both ends (see `tridiagonal`), w_k + e_{k−1} of the bond behind
-and w_k + r_k of that ahead, and without indices
+Joint k has the pivots of H^bb from both ends (see `tridiagonal`), w_k + e_k of bond k behind it and
+w_k + r_{k+1} of bond k + 1 ahead, and without indices
 
     det H^bb ∝ (w + e) (w + r) − w² c² = w (e + r) + e r + w² s²
 

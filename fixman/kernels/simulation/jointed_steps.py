@@ -261,7 +261,7 @@ def logdet(system, room, like):
 
 @exact
 def add_metric_force(system, room, F, X, kT, like):
-    """−½ kT ∂ ln det H / ∂x by (3) and (4) of `freely_jointed`, but for its part along the bonds.
+    """−½ kT ∂ ln det H / ∂x by (1) and (2) of `freely_jointed`, but for its part along the bonds.
 
     ∂c_k/∂b_k is (u_{k−1} − c_k u_k) / L_k, of which the second part pushes along the bond and is
     taken up by it, whatever its size.

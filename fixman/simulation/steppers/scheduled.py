@@ -167,7 +167,7 @@ class Newton(Scheduled):
     drifting : bool
         Whether drawn velocities of a free chain keep the motion of the centre of mass.
     tolerance : float
-        Largest relative error of a squared bond length, rounding apart.
+        Largest relative error of a bond length, rounding apart.
     """
 
     NAME = "newton"

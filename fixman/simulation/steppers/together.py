@@ -2,7 +2,7 @@
 
 The kernels take the chains of a kind as replicas of one chain, and stop before each FORCE of the
 schedule.  Forces between all beads are found in one place and given to the kernels; the kernels add
-the forces of bonds and angles, of flows and of the metric.
+the forces of bonds and angles and of the metric.
 
 Hybrid Monte Carlo makes one decision for all chains of a replica, by the sum of their energies and
 of those between them.  It draws from the stream of the first chain.
