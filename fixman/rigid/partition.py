@@ -63,7 +63,7 @@ def forward_dynamics(
 
     O(n) time and memory.  Arguments as in `articulated_body.forward_dynamics`.  With ``refine=1``
     the answer to τ − `newton_euler.inverse_dynamics` (θ̈) is added: full precision at several times
-    the cost.  With ``refine=0`` this is done where digits would be lost, up to four times: if masses
+    the cost.  With ``refine=0`` this is done up to four times where digits would be lost: if masses
     differ by 1e4, moments of inertia by 1e6, or if all axes are parallel.
 
     Raises
