@@ -540,8 +540,6 @@ def adk(peer):
 def test_arguments_that_an_analysis_does_not_know(analysis, adk, word, said):
     with pytest.raises(TypeError, match=f"MetricAnalysis has no argument '{word}'.*{said}"):
         analysis(adk, **{word: True})
-    with pytest.raises(ValueError, match=r"left by start=200$"):
-        analysis(adk, "name N CA C and resid 1:12").run(start=200)
 
 
 def in_memory(mda, x, bonds, masses, box=None):
