@@ -248,6 +248,7 @@ def test_limits_are_those_of_the_file(read):
         ("", [-inf, inf]),
         ('<limit effort="1"/>', [-inf, inf]),
         ('<limit lower="-2e-1" upper="${pi}"/>', [-0.2, inf]),
+        ('<limit lower="nan" upper="NaN"/>', [-inf, inf]),
     ):
         assert read(text.replace(limit, given, 1), "left").limits[0].tolist() == expected
 

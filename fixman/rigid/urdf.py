@@ -507,7 +507,8 @@ def _limits(joint: ET.Element) -> tuple[float, float]:
     if limit is not None and joint.get("type") in ("revolute", "prismatic"):
         for k, name in enumerate(("lower", "upper")):
             with contextlib.suppress(ValueError):
-                out[k] = float(limit.get(name, out[k]))
+                found = float(limit.get(name, out[k]))
+                out[k] = out[k] if math.isnan(found) else found
     return out[0], out[1]
 
 
