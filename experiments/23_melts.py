@@ -263,9 +263,9 @@ def main() -> None:
             out.write_csv(row for rows in table.values() for row in rows)
         if beads == min(key[1] for key in table):
             table["", beads] = prices(system, x0, runs, 10 if out.quick else 500)
-    rows = [row for rows in table.values() for row in rows]
-    out.write_csv(rows)
-    draw(out, rows)
+        rows = [row for rows in table.values() for row in rows]
+        out.write_csv(rows)
+        draw(out, rows)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ from fixman.potentials.energies import Compiled, Pair, Sum, invariant, terms_of
 Short = NDArray[np.int32]
 
 SKIN = 0.5  # of the skin of one chain, to begin with: in a melt a row has more neighbours
-REMAKE = 8.0  # time of a table over that of forces from it
+REMAKE = 4.5  # time of a table over that of forces from it
 ROOM = 24  # neighbours of a bead to begin with
 CELLS = 4  # at most, for each bead
 FARTHEST = 1e8  # σ from the origin, or edges of the box

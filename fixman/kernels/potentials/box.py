@@ -154,14 +154,23 @@ def _stretches(x, i, grid, found):
 
 
 @plain
-def _sort(row, size):
-    """Sort the numbers at the front of a row, of which there are few."""
-    for k in range(1, size):
-        one, at = row[k], k
-        while at > 0 and row[at - 1] > one:
-            row[at] = row[at - 1]
-            at -= 1
-        row[at] = one
+def _whole(size):
+    """Round up to whole registers, since what is left of a loop runs one by one."""
+    return size + 31 & -32
+
+
+@plain
+def _sort(row, size, ranks, ordered):
+    """Set the numbers of a row in ascending order, by counting the smaller ones of each."""
+    whole = _whole(size)
+    row[size:whole] = 2**62
+    ranks[:whole] = 0
+    for j in range(size):
+        one = row[j]
+        for k in range(whole):
+            ranks[k] += row[k] > one
+    for k in range(size):
+        ordered[ranks[k]] = row[k]
 
 
 @jit
@@ -177,18 +186,19 @@ def find_neighbours(x, grid, table, beads, first, last):
     for c in range(table.starts.size - 1):
         fullest = max(fullest, table.starts[c + 1] - table.starts[c])
     limit = np.float32((beads.reach + 1e-6 * wide) ** 2)
-    size = min(len(x), 27 * fullest)
+    size = _whole(min(len(x), 27 * fullest))
     near0, near1 = np.empty(size, np.float32), np.empty(size, np.float32)
     near2, squares = np.empty(size, np.float32), np.empty(size, np.float32)
     codes, row, hits = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64)
-    work = near0, near1, near2, squares, codes, row, hits, np.empty((18, 2), np.int64)
+    ranks, stretches = np.empty(size, np.int64), np.empty((18, 2), np.int64)
+    work = near0, near1, near2, squares, codes, row, hits, ranks, stretches
     return _find(x, grid, table, beads, (first, last, limit), work)
 
 
 @plain
 def _find(x, grid, table, beads, limits, work):
     first, last, limit = limits
-    near0, near1, near2, squares, codes, row, hits, stretches = work
+    near0, near1, near2, squares, codes, row, hits, ranks, stretches = work
     starts, members, X, rows, sizes = table
     excluded_first, excluded = beads.excluded_first, beads.excluded
     L0, L1, L2 = grid.edges[0], grid.edges[1], grid.edges[2]
@@ -224,23 +234,23 @@ def _find(x, grid, table, beads, limits, work):
             p1 -= e1 * np.rint(p1 * v1)
             p2 -= e2 * np.rint(p2 * v2)
             squares[k] = p0 * p0 + p1 * p1 + p2 * p2
+        squares[mine] = np.inf
         found = 0
         for k in range(count):
             hits[found] = codes[k]
             found += squares[k] < limit
+        for k in range(excluded_first[i], excluded_first[i + 1]):
+            for h in range(_whole(found)):  # the longer loop inside, which is vectorized
+                hits[h] = -1 if hits[h] >> 32 == excluded[k] else hits[h]
         size = 0
         for h in range(found):
-            code = hits[h]
-            acts = code & 0xFFFFFFFF != place
-            for k in range(excluded_first[i], excluded_first[i + 1]):
-                acts &= excluded[k] != code >> 32
-            row[size] = code
-            size += acts
-        _sort(row, size)
+            row[size] = hits[h]
+            size += hits[h] >= 0
+        _sort(row, size, ranks, hits)
         most = max(most, size)
         sizes[place] = min(size, rows.shape[1])
         for k in range(sizes[place]):
-            rows[place, k] = row[k] & 0xFFFFFFFF
+            rows[place, k] = hits[k] & 0xFFFFFFFF
     return most
 
 
