@@ -2,8 +2,8 @@
 A bead-rod chain, from nothing to the metric
 ============================================
 
-After this page you can describe a chain with rigid bonds, simulate it in either ensemble, and say
-whether the difference between them matters for the number that you want.
+After this page you can describe a chain with rigid bonds, simulate it in the rigid and in the stiff
+ensemble, and say whether the difference between the two matters for the number that you want.
 
 A chain of beads joined by rigid rods is the oldest model of a polymer.  The rods stand for very
 stiff springs.  A simulation with rods and a simulation with springs sample different distributions.
@@ -14,7 +14,8 @@ a time proportional to the number of beads.
 # %%
 # The chain
 # ---------
-# Twenty beads, nineteen bonds.  Bonds are hard by default: their lengths are constrained.
+# The chain has twenty beads and nineteen bonds.  Bonds are hard by default: their lengths are
+# constrained.
 
 import numpy as np
 
@@ -26,7 +27,7 @@ print(chain)
 
 # %%
 # Draw a configuration, pull the ends apart, and plot the tensions of the bonds. One banded solve
-# gives these tensions and the accelerations.
+# gives these tensions and the accelerations of the beads.
 
 x = fx.random_walks(chain, 1, rng=3)[0]
 force = np.zeros_like(x)
@@ -58,8 +59,8 @@ for ensemble in ("rigid", "stiff"):
 
 # %%
 # With springs the bends of a freely jointed chain are independent of each other, and the mean
-# squared cosine is 1/3. With rods right angles are more likely, because H^bb couples neighbouring
-# bonds by the cosine of the bend between them.
+# squared cosine is 1/3. With rods, right angles are more likely, because the coupling of two
+# neighbouring bonds in H^bb is proportional to the cosine of the bend between them.
 
 with fx.plot.style():
     fig = fx.plot.figure(1.5, aspect=0.5)
@@ -93,5 +94,5 @@ print(f"effective frames: {weights.effective_size:.0f} of {len(frames)}")
 # %%
 # Where next
 # ----------
-# :doc:`/simulation` has forces, many replicas, and files that survive a kill.  :doc:`/metric`
-# explains the determinant, and :doc:`/analytic` has exact numbers for such means.
+# :doc:`/simulation` has forces, many replicas, and runs on disk.  :doc:`/metric` explains the
+# determinant, and :doc:`/analytic` has exact means to compare with.

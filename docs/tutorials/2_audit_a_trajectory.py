@@ -16,8 +16,9 @@ constraints matter.
 # A trajectory
 # ------------
 # This page makes an example file.  The file has 48 chains of ten equal beads.  All bonds and all
-# angles are constrained, as in torsional dynamics.  Bonds are 1.53 Å long, and angles are
-# tetrahedral, so bends are 70.5°.  Nothing else acts on the chains, so exact averages are known.
+# angles are constrained, as in torsional dynamics.  Bonds are 1.53 Å long.  Angles are tetrahedral,
+# so the bends, which are counted from straight, are 70.5°.  Nothing else acts on the chains, so
+# exact averages are known.
 
 import tempfile
 from pathlib import Path
@@ -80,9 +81,9 @@ for note in audit(data, ("length", "angle")).remarks:
 # %%
 # Weights
 # -------
-# The last line of the report, its verdict, proposes weights. The report already uses them for the
-# mean square of the distance between the ends. With springs this chain is a freely rotating chain,
-# for which a closed form is known.
+# The last line of the report is its verdict, and proposes weights. The report already uses these
+# weights for the mean square of the distance between the ends. With springs this chain is a freely
+# rotating chain, for which a closed form is known.
 
 end = group.means["mean_square_end_to_end"]
 exact = analytic.mean_square_end_to_end(9, cosine=np.cos(bend), length=1.53)
@@ -106,8 +107,8 @@ print("⟨cos φ⟩ corrected    {:+.4f} ± {:.4f}".format(*weighted))
 
 # %%
 # Weights also correct a whole distribution.  Constraints make torsions near a right angle too
-# frequent.  With springs all torsions are equally likely. The black line is this density, 1/360 per
-# degree.
+# frequent.  With springs all torsions are equally likely. The black line is the density of such
+# torsions, 1/360 per degree.
 
 with fx.plot.style():
     fig = fx.plot.figure(1.5, aspect=0.5)
@@ -130,8 +131,8 @@ print(f"frames left: {frames.sum() ** 2 / np.sum(frames**2):.1f} of {len(frames)
 # %%
 # A run that needs no weights
 # ---------------------------
-# You can also make a new run with the potential ½ kT ln det H^bb, which is Fixman's.  A stepper
-# adds it if you ask for the stiff ensemble.  Averages of this run need no weights.
+# You can also make a new run with Fixman's potential, ½ kT ln det H^bb.  A stepper adds this
+# potential if you ask for the stiff ensemble.  Averages of this run need no weights.
 
 stiff = fx.simulate(chain, x0, fx.Langevin(dt=0.15, ensemble="stiff"), 30_000, every=50, rng=2)
 square = (observables.end_to_end(chain, stiff.x[50:]) ** 2).sum(axis=-1)

@@ -77,7 +77,7 @@ def context_of(system):
 
 # %%
 # Test the force before the run.  The energy of the Context is the sum of Fixman's potential over
-# the molecules.  ``fixman_potential`` computes it from arrays.
+# the molecules.  ``fixman_potential`` computes the same sum from arrays.
 
 context = context_of(corrected)
 energy = context.getState(energy=True).getPotentialEnergy()
@@ -158,6 +158,6 @@ set_temperature(context, 320)
 # %%
 # Where next
 # ----------
-# :doc:`2_audit_a_trajectory` shows how to find out from a run without the force whether you need
-# it. :doc:`/openmm` has angles, periodic boxes, tempering, files, and the cost.  :doc:`/analytic`
-# has more numbers to test a run against.
+# :doc:`2_audit_a_trajectory` shows how to tell, from a run without the force, whether you need the
+# force. :doc:`/openmm` has angles, periodic boxes, tempering, files, and the cost.
+# :doc:`/analytic` has more numbers to test a run against.

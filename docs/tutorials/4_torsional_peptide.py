@@ -53,13 +53,13 @@ END
 peptide = Molecule(PDB, ("amber99sbildn.xml", "amber99_obc.xml"), "Reference")
 for chain in (peptide.chain(), peptide.chain(hold=["methyl", "peptide"])):
     print(chain)
-    print("bonds that turn:", chain.soft.size - 6)  # six are the place and direction of the whole
+    print("bonds that turn:", chain.soft.size - 6)  # six place the whole molecule
 
 # %%
-# Bonds and angles are always hard, which means constrained.  By default every bond turns that is
-# not terminal: here these are seven bonds.  The second chain holds methyl groups and peptide bonds
-# as well, so only the torsions φ and ψ are left.  This page takes the second chain, because results
-# for two torsions can be checked by quadrature.
+# Bonds and angles are always hard, which means constrained.  By default every bond that is not
+# terminal turns.  Seven bonds do so here.  The second chain holds methyl groups and peptide bonds
+# as well, so only the torsions φ and ψ are left.  This page takes the second chain, because a sum
+# over a grid of φ and ψ gives exact results to compare with.
 #
 # Hard coordinates keep their values from the start, so minimize the energy first.
 
@@ -75,7 +75,7 @@ print(f"{name} in the minimum: φ = {phi:.0f}°, ψ = {psi:.0f}°")
 # Newton's equations conserve the energy, so the variation of the energy tells whether a time step
 # is too long.  If a run starts in the minimum, half of its kinetic energy becomes potential energy.
 # So these runs begin at 600 K, and are near 300 K later.  `fixman.simulate` warns of time steps
-# that are long for proteins.  Longer ones are meant here, so the warning is switched off.
+# that are long for proteins.  Here long steps are intended, so the warning is switched off.
 
 warnings.filterwarnings("ignore", "dt=.* is long")
 T = kT(300)
@@ -88,10 +88,10 @@ for dt in (0.004, 0.008, 0.016, 0.032):
 # %%
 # The run
 # -------
-# Take 16 fs for these two torsions.  :doc:`/torsional` has tables for all seven torsions and for
-# proteins, which need 8 fs.  Eight replicas move in a heat bath.  In the **stiff** ensemble the run
-# samples as if stiff springs stood in the place of the constraints.  The run records φ and ψ.  The
-# first 10 ps are left out.
+# Take 16 fs for these two torsions.  Proteins need 8 fs.  :doc:`/torsional` has tables for proteins
+# and for all seven torsions of this peptide.  Eight replicas move in a heat bath.  In the **stiff**
+# ensemble the run samples as if stiff springs stood in the place of the constraints.  The run
+# records φ and ψ.  The first 10 ps are left out.
 
 stepper = fx.Langevin(0.016, kT=T, friction=2.0, ensemble="stiff", potential=peptide)
 run = fx.simulate(

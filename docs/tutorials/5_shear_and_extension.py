@@ -14,9 +14,10 @@ chain is the usual model: beads that the solvent drags, on rods that do not stre
 # Units
 # -----
 # The friction ζ of a bead, the length a of a rod, and kT are 1.  Rates of flow are then in units of
-# kT/ζa². Viscosities are those of one chain, in units of ζa².  The viscosity at rest is known: (n²
-# − 1)/36 for n beads.  The Weissenberg number compares the flow with the chain's own motion.  On
-# this page it is Wi = γ̇ η(0)/kT.  A flow with Wi far below 1 hardly changes the chain.
+# kT/ζa². Viscosities are those of one chain, in units of ζa².  The viscosity at rest, η(0), is
+# known: it is (n² − 1)/36 for n beads.  The Weissenberg number Wi compares the flow with the
+# thermal motion of the chain.  On this page it is Wi = γ̇ η(0)/kT, where γ̇ is the rate of shear. A
+# flow with Wi far below 1 hardly changes the chain.
 
 import numpy as np
 
@@ -94,8 +95,8 @@ with fx.plot.style():
 # The extensional viscosity
 # -------------------------
 # The extensional viscosity is (σ_xx − σ_yy)/ε̇. Two limits are known: 3 η(0) at rest (Trouton), and
-# ζa² n (n² − 1)/12 for a straight chain. For a dumbbell with the direction u it is ζa² (1 +
-# 3⟨u_x²⟩)/8, and u has the density exp(3 ε̇ζa² u_x²/8kT).
+# ζa² n (n² − 1)/12 for a straight chain. For a dumbbell with the direction u the viscosity is
+# ζa² (1 + 3⟨u_x²⟩)/8, and u has a density proportional to exp(3 ε̇ζa² u_x²/8kT).
 
 two = fx.Chain.linear(2)
 node, weight = np.polynomial.legendre.leggauss(40)
@@ -119,9 +120,9 @@ for rate in rates:
 
 # %%
 # As the rate grows, the chain unrolls, and the viscosity rises ninefold. `rheology.tensions` gives
-# the tension of each rod, averaged over the noise. The dashed lines are the tensions ε̇ζa k (n −
-# k)/2 of rod k in a straight chain without thermal motion. In weak flows the tension is 2 kT/a in
-# each rod, because free beads would drift apart.
+# the tension of each rod, averaged over the noise. The dashed lines are the tensions
+# ε̇ζa k (n − k)/2 of rod k in a straight chain without thermal motion. In weak flows the tension is
+# 2 kT/a in each rod, because thermal motion would drive free beads apart.
 
 limits = ((3 * at_rest, "coil, 3 η(0)"), (10 * (10**2 - 1) / 12, "straight chain"))
 with fx.plot.style():
@@ -154,8 +155,8 @@ for dt in (0.004, 0.001):
 
 # %%
 # A long time step changes Giesekus' stress less than Kramers'.  The printed errors are those of
-# sampling.  The bias of a time step is of first order.  To publish a number, run with dt and dt/2,
-# and take twice the value at dt/2 minus the value at dt.
+# sampling.  The bias from the time step is of first order in dt.  To publish a number, run with dt
+# and dt/2, and take twice the value at dt/2 minus the value at dt.
 #
 # Where next
 # ----------

@@ -77,8 +77,9 @@ print("by hand", np.array([0, -shoulder, -elbow]).round(6), "N m")
 # A path
 # ------
 # A panel with ``projection="3d"`` shows the arm in space.  A flat panel shows the plane in which
-# the arm extends most.  Short orange strokes are the axes of joints, unless they point at you.  The
-# last link is drawn as far as its mass centre, and a thin line leads from there to the hand.
+# the arm extends most.  Short orange strokes are the axes of joints.  An axis that points at you is
+# not seen.  The last link is drawn as far as its mass centre, and a thin line leads from there to
+# the hand.
 
 
 def path(t):
@@ -111,9 +112,9 @@ with fx.plot.style():
 # each step.  There are four runs.  In the last one the hand carries 1 kg that the
 # model of the controller does not have.
 #
-# With the right model only the error of the time step is left, which falls to a quarter when the
-# step is halved.  Under the PD controller the arm hangs below its goal, by the torque of the weight
-# divided by the gain.
+# With the right model only the error of the time step is left.  This error falls to a quarter when
+# the step is halved.  Under the PD controller the arm hangs below its goal, by the torque of the
+# weight divided by the gain.
 
 
 def computed_torque(t, q, qd):

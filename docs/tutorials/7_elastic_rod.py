@@ -13,8 +13,8 @@ describes both.
 # %%
 # The rod
 # -------
-# `SerialChain.rod` cuts the rod into n equal pieces.  Each has a spherical joint in its middle, on
-# springs for two bends and the twist.  The rod neither stretches nor shears.
+# `SerialChain.rod` cuts the rod into n equal pieces.  Each piece has a spherical joint in its
+# middle.  Springs of the joint resist two bends and the twist.  The rod does not stretch or shear.
 
 from dataclasses import replace
 
@@ -82,8 +82,8 @@ for n in counts:
     print(f"{n:3d} bodies: {-1e6 * points[-1, 2]:.4f} µm, {lacks}, left over {left:.0e} N m")
 
 # %%
-# The two columns differ by 3e-8.  Beam theory neglects the square of the deflection over the
-# length. This square is (1.9e-4)², and so is of the same size.
+# The two columns differ by 3e-8.  Beam theory neglects terms of the size of (deflection / length)².
+# This square is (1.9e-4)², which is as small as the difference.
 #
 # Large deflection: the shape
 # ---------------------------
@@ -146,8 +146,8 @@ with fx.plot.style():
 # Modes
 # -----
 # The springs and the inertia matrix give the frequencies of the straight rod without weight.  The
-# frequencies of a clamped beam are β² √(E I / (ρ A L⁴)) / 2π with cos β cosh β = −1.  Each occurs
-# twice, because there are two planes.
+# frequencies of a clamped beam are β² √(E I / (ρ A L⁴)) / 2π with cos β cosh β = −1.  Each
+# frequency occurs twice, because the rod can bend in two planes.
 
 beta = np.array([1.87510407, 4.69409113, 7.85475744])
 beam = beta**2 * np.sqrt(bend / (density * area * 2.0**4)) / (2 * np.pi)

@@ -4,17 +4,17 @@ Pictures: each function of `fixman.plot`
 
 After this page you can choose a picture by its look, and copy the lines that draw it.
 
-Each function takes a matplotlib ``ax`` and returns it, so that you can change the picture with all
-of matplotlib.  The first argument of `figure` is the width. Its unit is one column of a
+Each function takes a matplotlib ``ax`` and returns it, so that you can change the picture with any
+function of matplotlib.  The first argument of `figure` is the width. Its unit is one column of a
 journal, 3.4 inches.  `style` sets the fonts while a figure is drawn and saved.
 """
 
 # %%
 # chain
 # -----
-# Beads and bonds of one configuration.  `values` colour the bonds.  Give one number for each bond,
-# or one for each hard coordinate, such as the tensions.  Flat axes show the plane in which the
-# chain is largest.  Axes made with ``projection="3d"`` show space.
+# `chain` draws the beads and bonds of one configuration.  `values` colour the bonds.  Give one
+# number for each bond, or one for each hard coordinate, such as the tensions.  Flat axes show the
+# plane in which the chain is largest.  Axes made with ``projection="3d"`` show space.
 
 import timeit
 from functools import partial
@@ -40,9 +40,9 @@ with plot.style():
 # %%
 # arm
 # ---
-# Rigid bodies in one posture: sticks from joint to joint, and from the last joint to the last mass
-# centre.  The short strokes are the axes of the joints.  The right picture shows the plane in which
-# the arm is largest.
+# `arm` draws rigid bodies in one posture.  Sticks lead from joint to joint, and from the last joint
+# to the last mass centre.  The short strokes are the axes of the joints.  The right picture shows
+# the plane in which the arm is largest.
 
 snake = rigid.SerialChain.snake(12)
 posture = np.tile([0.4, -0.2], 6)
@@ -57,9 +57,10 @@ with plot.style():
 # %%
 # trajectory
 # ----------
-# Numbers against time.  For a motion of rigid bodies the default number is the change of the
-# energy.  The left picture shows it for three rods that fall from the horizontal.  For a run of
-# chains you give the numbers.  Each replica is a thin line, and the mean is a thick one.
+# `trajectory` draws numbers against time.  For a motion of rigid bodies the default number is the
+# change of the energy.  The left picture shows this change for three rods that fall from the
+# horizontal. For a run of chains you give the numbers.  Each replica is a thin line, and the mean
+# is a thick one.
 
 rods = rigid.SerialChain.planar(lengths=[1, 1, 1], masses=[1, 1, 1], inertias=[1 / 12] * 3)
 fall = rigid.motion.simulate(rods, np.zeros(3), 1e-3, 4000, gravity=(0, -9.81, 0), every=10)
@@ -75,9 +76,9 @@ with plot.style():
 # %%
 # distribution
 # ------------
-# One quantity in both ensembles, on common bins.  Here it is the bend of three beads with a light
-# bead in the middle. The exact rigid density, dotted, is √(1 − (cos θ / 1.2)²) up to a factor.  The
-# stiff one is 1/2.
+# `distribution` draws one quantity in both ensembles, on common bins.  Here the quantity is the
+# bend of three beads with a light bead in the middle. The dotted line is the exact rigid density.
+# It is √(1 − (cos θ / 1.2)²), up to a factor.  The exact stiff density is 1/2.
 
 trimer = fx.Chain.linear(3, masses=[1.0, 0.2, 1.0])
 bends = {
@@ -94,9 +95,10 @@ with plot.style():
 # %%
 # angle_histogram
 # ---------------
-# Densities that you computed before.  Give them per radian, in a list of mappings from names to
-# densities.  Each mapping is one group of data, such as one kind of molecule, and has at most two
-# densities.  The first is drawn solid, and the second dashed.  The picture is per degree.
+# `angle_histogram` draws densities that you computed before.  Give them per radian, in a list of
+# mappings from names to densities.  Each mapping is one group of data, such as one kind of
+# molecule, and has at most two densities.  The first density is drawn solid, and the second dashed.
+# The picture is per degree.
 
 edges = np.linspace(0, np.pi, 37)
 densities = {
@@ -109,9 +111,9 @@ with plot.style():
 # %%
 # ramachandran
 # ------------
-# Free energy over two torsions.  Give the torsions in radians.  The example is pentane with hard
-# bonds and angles and the torsional potential of Ryckaert and Bellemans, at 300 K.  White bins were
-# never visited.
+# `ramachandran` draws the free energy over two torsions.  Give the torsions in radians.  The
+# example is pentane with hard bonds and angles and the torsional potential of Ryckaert and
+# Bellemans, at 300 K.  White bins were never visited.
 
 pentane = fx.Chain.linear(5, hard=("length", "angle"))
 torsion = RyckaertBellemans(np.array([9.28, 12.16, -13.12, -3.06, 26.24, -31.5]) / 2.494)
@@ -127,9 +129,9 @@ with plot.style():
 # %%
 # audit_histogram
 # ---------------
-# Histograms of ½ ln det H^bb about its mean.  Their width is a measure of how far the two ensembles
-# are apart. Solid lines are samples of the rigid ensemble.  Dashed lines are these samples with the
-# weights of the stiff ensemble.
+# `audit_histogram` draws histograms of ½ ln det H^bb about its mean.  Wide histograms mean that the
+# two ensembles differ much. Solid lines are samples of the rigid ensemble.  Dashed lines are these
+# samples with the weights of the stiff ensemble.
 
 halves = {}
 for n in (10, 80):
@@ -142,8 +144,8 @@ with plot.style():
 # %%
 # spy
 # ---
-# The blocks of H, the inverse mass matrix in soft and hard coordinates, of a planar arm of ten
-# links.  Dark is large, and white is zero.
+# `spy` draws the blocks of H, the inverse mass matrix in soft and hard coordinates.  Here they
+# belong to a planar arm of ten links.  Dark elements are large, and white elements are zero.
 
 planar = fx.Chain.linear(10, dim=2, base="fixed")
 walk = fx.random_walks(planar, 1, rng=7)[0]
@@ -154,7 +156,7 @@ with plot.style():
 # %%
 # timing
 # ------
-# Seconds against the number of beads.  The legend shows the exponents that you give.
+# `timing` draws seconds against the number of beads.  The legend shows the exponents that you give.
 
 counts, seconds = (1000, 3000, 10_000, 30_000, 100_000), []
 for n in counts:
@@ -170,4 +172,5 @@ with plot.style():
 # Where next
 # ----------
 # :doc:`/gallery` has the figures of the library's own experiments, with their programs.
-# :doc:`/audit` and :doc:`/commands` have ``--plot``, which draws some of these from the shell.
+# :doc:`/audit` and :doc:`/commands` describe ``--plot``, a flag that draws some of these pictures
+# from the shell.
