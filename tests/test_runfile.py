@@ -126,12 +126,16 @@ def begin_or_go_on(path, begin, again):
     (again if path.exists() and runfile._tables(path) else begin)(path)
 
 
+def seconds(begin, path):
+    began = time.perf_counter()
+    begin(path)
+    return time.perf_counter() - began
+
+
 def killed(disk, begin, again, kills):
     """Kill a run at random moments, and go on, until it has been killed so many times."""
     whole, path, done = begin(None), disk / "run", 0
-    began = time.perf_counter()
-    begin(disk / "timed")
-    length = time.perf_counter() - began
+    length = min(seconds(begin, disk / f"timed-{k}") for k in range(2))
     rng = np.random.default_rng(1)
     while done < kills:
         child = in_child(lambda: begin_or_go_on(path, begin, again) and 0)

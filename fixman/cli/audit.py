@@ -3,7 +3,7 @@
 usage: fixman audit TOPOLOGY [TRAJECTORY] [flags]
 
 The report has the spread of ½ ln det H^bb (kT) over a trajectory: the difference
-between rigid constraints and the limit of equally stiff springs.
+between rigid constraints and the limit of very stiff springs.
 
   TOPOLOGY               any topology that MDAnalysis reads
   [TRAJECTORY]           one trajectory (optional)
