@@ -9,6 +9,7 @@ from fixman import analytic, bluemoon
 from fixman.mechanics import drift
 from fixman.mechanics.drift import mean_forces
 from fixman.potentials.energies import WCA, bind
+from selection import quick
 
 MASSES = np.array([1.0, 2.5, 0.4, 1.7, 0.9])
 PARENTS = [-1, 0, 1, 2, 3]
@@ -368,7 +369,7 @@ def two_basins(frames, stay, rng):
     return SIX.cartesian(q), basin
 
 
-@pytest.mark.parametrize("stay", [2.0, 30.0])
+@pytest.mark.parametrize("stay", quick([2.0, 30.0], 2.0))
 def test_errors_know_of_a_slow_torsion(stay, rng):
     held, away, plain = bluemoon.hold(SIX, TURN), [], []
     for _ in range(40):
@@ -567,6 +568,7 @@ def test_multipliers_from_elsewhere_are_looked_at(arguments, text):
 # --- integrals -----------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_integrals_of_cubics_are_exact_and_so_are_errors(rng):
     xi = np.array([0.0, 0.3, 1.0, 1.4, 2.0])
     force = 1.0 - xi + 2.0 * xi**3

@@ -383,6 +383,7 @@ def test_range_of_frames_and_as_is(run, peer):
     assert as_read["spread_kT"] > means["spread_kT"]
 
 
+@pytest.mark.thorough
 def test_adenylate_kinase_and_polyamide(run, peer):
     files = peer("MDAnalysisTests.datafiles")
     code, out, err = run(

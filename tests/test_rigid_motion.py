@@ -382,6 +382,7 @@ def close(seeds, steps):
     return refused
 
 
+@pytest.mark.thorough
 def test_a_four_bar_with_springs_stays_closed():
     linkage = four_bar()
     crank = replace(linkage.chains[0], stiffness=500.0, rest=[0.5, -0.2])
@@ -403,6 +404,7 @@ def test_a_damped_arm_comes_to_rest():
     assert max(np.abs(run.qd[-1]).max(), np.abs(qdd).max()) < 1e-9
 
 
+@pytest.mark.thorough
 def test_a_damped_four_bar_comes_to_rest():
     """Closures take back what forces do to a linkage at rest: its first round says little."""
     free = four_bar()

@@ -153,6 +153,7 @@ def test_motion_is_hamilton_s_for_any_step(ensemble):
         assert np.abs((4 * other[1] - other[0]) / 3 - finest).max() < 1e-7
 
 
+@pytest.mark.thorough
 def test_energy_does_not_fall_without_friction():
     arm, rng = uneven_pair(), np.random.default_rng(5)
     q = rng.uniform(0, 2 * np.pi, (64, 2))

@@ -157,6 +157,7 @@ def test_strained_bends_are_angles():
     assert fx.Chain.linear(3, hard="length", straight=x).straight == ()  # no hard angle
 
 
+@pytest.mark.thorough
 def test_thermal_swings_do_not_hide_a_straight_bend(rng):
     # kT/k of a soft bend, 0.25 mdyn Å, at 300 K: 0.13 rad in either direction.
     x = line(1.46, 1.16) + np.zeros((400, 1, 1))
@@ -414,6 +415,7 @@ def test_a_ring_beside_a_straight_bend_is_held_to_what_is_on_its_other_side(rng)
     assert hard_sizes(6, bonds, bends, orders) == {12}
 
 
+@pytest.mark.thorough
 def test_trees_of_which_nothing_turns_are_rigid_in_any_numbering(rng):
     held = 0
     for _ in range(20):

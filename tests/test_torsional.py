@@ -436,6 +436,7 @@ def test_starts_with_bonds_that_are_none(run, tmp_path, io, molecule):
     assert np.isfinite(potential.energy(molecule.x0))
 
 
+@pytest.mark.thorough
 def test_several_molecules_and_atoms_that_lack(run, tmp_path):
     other = [line[:21] + "B" + line[22:46] + f"{float(line[46:54]) + 9.0:8.3f}\n"
              for line in TEXT.splitlines()[:22]]  # fmt: skip
@@ -575,6 +576,7 @@ def test_a_vacuum_is_said(io, run, tmp_path):
         assert "vacuum" not in out
 
 
+@pytest.mark.thorough
 def test_newton_from_a_minimum_says_its_temperature(run, io):
     given = ("--method", "newton", "--time", "20", "--minimize", "--out", "run")
     code, out, _ = run("torsional", "ala.pdb", *USUAL, *given)
