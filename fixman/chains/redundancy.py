@@ -36,7 +36,7 @@ def independent(layout: Layout, near: Array | None) -> Mask:
 
     True for soft ones as well.  Rows that stay are well conditioned at ``near`` (n, dim), by
     default in a random configuration.  The number left out of m is right but for a probability
-    below m (m + 36) / 2⁶².  Costs O(m) where the factor of H^bb is sparse.
+    about m (m + 37) / 2⁶².  Costs O(m) where the factor of H^bb is sparse.
     """
     stays = np.ones(len(layout.rows), dtype=bool)
     if not layout.extra:
