@@ -315,21 +315,20 @@ def enter(tables, words, states):
 def potential(tables: PotentialTables | None, states: tuple[int, ...]) -> Potential:
     """Return a potential for chains one by one or in lanes; the tables must outlive it."""
     words, frame = np.zeros((2, addresses.WORDS), np.int64)
-    return Potential(*((0, 0) if tables is None else enter(tables, words, states)), words, frame)
+    to_forces, to_energy = (0, 0) if tables is None else enter(tables, words, states)
+    return Potential(to_forces, to_energy, words, frame)
 
 
 @exact_kernel
-def frames(x, tables, out, energies, states):
-    """Forces of configurations (frames · n · d,), or ``energies``; the first without, or −1.
+def frames(x, potential, size, out, energies, states):
+    """Forces of configurations of ``size`` numbers, or ``energies``; the first without, or −1.
 
     One by one or, in multiples of eight, in lanes (`states`).
     """
     like = lane.zeros(states)
-    width = lane.lanes(like)
-    size = (tables.joints - GHOSTS) * len(tables.axes)
+    width, wrong = lane.lanes(like), -1
     X = lane.memory(size, like)
     F = lane.memory(size, like)
-    work = lane.memory(0, like)
     for first in range(0, x.size // size, width):
         check = like * 0.0
         for m in range(size):
@@ -337,16 +336,20 @@ def frames(x, tables, out, energies, states):
             store(X, m, value)
             store(F, m, like * 0.0)
             check = check + 0.0 * value
-        work = add_forces(tables, X, F, 0, work, like)
+        addresses.call(potential.forces, potential.words, potential.frame, X, F, 0, like)
+        if energies:
+            value = addresses.call(
+                potential.energy, potential.words, potential.frame, X, F, 0, like
+            )
+            store(F, 0, value)
         for m in range(1 if energies else size):
-            if energies:
-                value = load(work, 3 * tables.joints * len(tables.axes), like)
-                lane.put(out, first, 1, value)
-            else:
-                value = load(F, m, like)
-                lane.put(out, first * size + m, size, value)
+            value = load(F, m, like)
+            lane.put(out, first if energies else first * size + m, 1 if energies else size, value)
             check = check + 0.0 * value
         for k in range(width):
-            if lane.lane(check, k) != 0.0:
-                return first + k
-    return -1
+            if wrong < 0 and lane.lane(check, k) != 0.0:
+                wrong = first + k
+        if wrong >= 0:
+            break
+    addresses.release(potential.frame)
+    return wrong
