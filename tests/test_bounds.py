@@ -10,9 +10,9 @@ import pytest
 KERNELS = """
 import json
 import numpy as np
-from fixman.kernels.potentials.forces import call
+from fixman.kernels.compiler import addresses
 from fixman.kernels.compiler.lanes import (
-    EIGHTS, eight, entry, exact_kernel, integer, load, part, put, store, take, zeros
+    EIGHTS, eight, entry, exact_call, exact_kernel, integer, load, part, put, store, take, zeros
 )
 from fixman.kernels.potentials.nonbonded import index, put_index
 from fixman.kernels.compiler.steps import step
@@ -26,7 +26,19 @@ def set(x, i, j):
     x[i, j] = 1.0
     return 0.0
 
+@exact_call
+def write(table, X, F, first, work, like):
+    store(F, first, like)
+    return work
+
+address = addresses.address_of(write, False)
+
+def at_an_address(x, k):
+    words = np.zeros((2, addresses.WORDS), np.int64)
+    addresses.call(address(0.0, 0.0), words[0], words[1], x.reshape(-1), x.reshape(-1), k, 0.0)
+
 KERNELS = {
+    "at an address": at_an_address,
     "step, read": lambda x, k: get(x, k // 4, k % 4),
     "step, write": lambda x, k: set(x, k // 4, k % 4),
     "load": lambda x, k: load(x.reshape(-1), k, 0.0),
@@ -71,6 +83,6 @@ def test_an_index_past_the_end_of_a_view_raises(checked):
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert len(found) == 16
+    assert len(found) == 17
     outside = "IndexError" if checked else ""
     assert found == {name: ["", outside, outside] for name in found}

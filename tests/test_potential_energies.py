@@ -51,9 +51,9 @@ def energies_of_frames(x, tables, out, states):
     X, F, work = memory(size, like), memory(size, like), memory(0, like)
     for m in range(size):
         store(X, m, take(x, m, size, like))
-    work = add_forces(X, F, 0, tables, work, like)
+    work = add_forces(tables, X, F, 0, work, like)
     for _ in range(2):  # as often as one likes
-        put(out, 0, 1, potential_energy(tables, work, like))
+        put(out, 0, 1, potential_energy(tables, X, F, 0, work, like))
 
 
 @pytest.mark.thorough

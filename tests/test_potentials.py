@@ -586,7 +586,9 @@ def test_lists_that_serve_several_configurations_change_no_bit():
     for skin in (1e-6, 0.4, 3.0):
         bound = bind(chain, WCA(sigma=1.3, skin=skin))
         kept = np.empty(walk.size)  # one workspace for all frames
-        assert forces.frames(walk.ravel(), bound.tables, kept, False, ONE_STATE) == -1
+        potential = forces.potential(bound.tables, ONE_STATE)
+        size = 3 * chain.n
+        assert forces.frames(walk.ravel(), potential, size, kept, False, ONE_STATE) == -1
         anew = np.stack([bound.force(one) for one in walk])
         assert np.array_equal(kept.reshape(walk.shape), anew)
         if skin == 1e-6:

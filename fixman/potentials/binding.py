@@ -139,7 +139,8 @@ class Bound:
             if start < end:
                 part = x.reshape(-1)[start * step : end * step]
                 some = out.reshape(-1)[start * size : end * size]
-                bad = forces.frames(part, tables, some, energies, states)
+                potential = forces.potential(tables, states)
+                bad = forces.frames(part, potential, step, some, energies, states)
                 if bad >= 0:
                     raise self._failed(x, start + int(bad), what)
         return out

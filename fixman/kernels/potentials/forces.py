@@ -4,8 +4,8 @@ Kernels are generic over ``like``, a finite float or eight lanes, with one round
 `PotentialTables` holds everything that does not depend on positions; what does is in a work array,
 which an empty one becomes:
 
-    work = add_forces(X, F, first, tables, memory(0, like), like)     # F += −∂U/∂x
-    work = add_forces(X, F, first, tables, work, like)                # and so on
+    work = add_forces(tables, X, F, first, memory(0, like), like)     # F += −∂U/∂x
+    work = add_forces(tables, X, F, first, work, like)                # and so on
 
 X and F are arrays of vectors (see `vectors`), the beads from ``first`` on.  The work begins with
 vectors of the joints, which are three points of a base and the beads: positions, forces, positions
@@ -25,7 +25,7 @@ import numpy as np
 
 from fixman.kernels import jit
 from fixman.kernels.algebra.vectors import Axes, plus, put_vector, vector
-from fixman.kernels.compiler import internals
+from fixman.kernels.compiler import addresses, internals
 from fixman.kernels.compiler import lanes as lane
 from fixman.kernels.compiler.internals import WHOLE, carray, ir, numba, types, written
 from fixman.kernels.compiler.lanes import exact_call, exact_kernel, load, store
@@ -252,7 +252,7 @@ def begin(work, total, field, X, places, axes, like):
 
 
 @exact_call
-def add_forces(X, F, first, tables, work, like):
+def add_forces(tables, X, F, first, work, like):
     """F += −∂U/∂x; return the work for the next call."""
     joints, axes = tables.joints, tables.axes
     dim = len(axes)
@@ -277,7 +277,7 @@ def add_forces(X, F, first, tables, work, like):
 
 
 @exact_call
-def potential_energy(tables, work, like):
+def potential_energy(tables, X, F, first, work, like):
     """Return U, external functions included if their energies are in the tables.
 
     The positions are those that `add_forces` has seen last; the work is the one that it returned.
@@ -288,18 +288,47 @@ def potential_energy(tables, work, like):
     return load(work, at, like) + load(work, at + 1, like)
 
 
+class Potential(NamedTuple):
+    """A potential as kernels call it, see `addresses`, for one thread.
+
+    forces, energy : addresses of `add_forces` and `potential_energy`, 0 for none
+    """
+
+    forces: int
+    energy: int
+    words: np.ndarray[Any, np.dtype[np.int64]]
+    frame: np.ndarray[Any, np.dtype[np.int64]]
+
+
+forces_at = addresses.address_of(add_forces, False)
+energy_at = addresses.address_of(potential_energy, True)
+
+
 @exact_kernel
-def frames(x, tables, out, energies, states):
-    """Forces of configurations (frames · n · d,), or ``energies``; the first without, or −1.
+def enter(tables, words, states):
+    """Write the tables down, and return where the functions of a potential are."""
+    like = lane.zeros(states)
+    addresses.keep(words, tables)
+    return forces_at(tables, like), energy_at(tables, like)
+
+
+def potential(tables: PotentialTables | None, states: tuple[int, ...]) -> Potential:
+    """Return a potential for chains one by one or in lanes; the tables must outlive it."""
+    words, frame = np.zeros((2, addresses.WORDS), np.int64)
+    to_forces, to_energy = (0, 0) if tables is None else enter(tables, words, states)
+    return Potential(to_forces, to_energy, words, frame)
+
+
+@exact_kernel
+def frames(x, potential, size, out, energies, states):
+    """Forces of configurations of ``size`` numbers, or ``energies``; the first without, or −1.
 
     One by one or, in multiples of eight, in lanes (`states`).
     """
     like = lane.zeros(states)
-    width = lane.lanes(like)
-    size = (tables.joints - GHOSTS) * len(tables.axes)
+    width, wrong = lane.lanes(like), -1
     X = lane.memory(size, like)
     F = lane.memory(size, like)
-    work = lane.memory(0, like)
     for first in range(0, x.size // size, width):
         check = like * 0.0
         for m in range(size):
@@ -307,16 +336,20 @@ def frames(x, tables, out, energies, states):
             store(X, m, value)
             store(F, m, like * 0.0)
             check = check + 0.0 * value
-        work = add_forces(X, F, 0, tables, work, like)
+        addresses.call(potential.forces, potential.words, potential.frame, X, F, 0, like)
+        if energies:
+            value = addresses.call(
+                potential.energy, potential.words, potential.frame, X, F, 0, like
+            )
+            store(F, 0, value)
         for m in range(1 if energies else size):
-            if energies:
-                value = load(work, 3 * tables.joints * len(tables.axes), like)
-                lane.put(out, first, 1, value)
-            else:
-                value = load(F, m, like)
-                lane.put(out, first * size + m, size, value)
+            value = load(F, m, like)
+            lane.put(out, first if energies else first * size + m, 1 if energies else size, value)
             check = check + 0.0 * value
         for k in range(width):
-            if lane.lane(check, k) != 0.0:
-                return first + k
-    return -1
+            if wrong < 0 and lane.lane(check, k) != 0.0:
+                wrong = first + k
+        if wrong >= 0:
+            break
+    addresses.release(potential.frame)
+    return wrong

@@ -15,9 +15,9 @@ import numpy as np
 
 from fixman.kernels.algebra.random import WORDS
 from fixman.kernels.chain import hard
+from fixman.kernels.compiler import addresses
 from fixman.kernels.compiler.lanes import exact_call, exact_kernel, memory
 from fixman.kernels.factors import sparse
-from fixman.kernels.potentials.forces import add_forces, potential_energy
 from fixman.kernels.sampling.pivots import rotated, spin, turn, uniform
 
 POINT, LINE, RING, SHIFT = range(4)
@@ -116,19 +116,20 @@ def tried(words, moves, move, X, Y, width, dim, replica):
 
 
 @exact_call
-def log_weight(X, F, system, tables, kT, space, work):
-    """½ ln det H^bb − U/kT, each if there are tables of it; NaN where there is no weight."""
+def log_weight(X, F, system, potential, kT, space, first):
+    """½ ln det H^bb − U/kT, each if there is one; NaN where there is no weight."""
     total = 0.0
     if system is not None:
         found = hard.factor(system, space, X, 0.0)
         total = 0.5 * sparse.log_product(space.H, system.symbolic.first, 0.0)
         if not found:
             total = math.nan
-    if tables is not None:
+    to_forces, to_energy, words, frame = potential
+    if to_forces != 0:
         # F, of which nobody asks, is in the way of adding up.
-        work = add_forces(X, F, X.size // len(tables.axes) - tables.joints + 3, tables, work, 0.0)
-        total -= potential_energy(tables, work, 0.0) / kT
-    return total, work
+        addresses.call(to_forces, words, frame, X, F, first, 0.0)
+        total -= addresses.call(to_energy, words, frame, X, F, first, 0.0) / kT
+    return total
 
 
 @exact_call
@@ -140,12 +141,12 @@ def block_of(system):
 
 
 @exact_kernel
-def advance(x, random, tally, system, tables, moves, kT, sweeps, replicas):
+def advance(x, random, tally, system, potential, moves, kT, sweeps, replicas):
     """Do so many sweeps, each of as many moves as there are, on some replicas, in place.
 
     Returns the first replica that had no weight to begin with, or −1.  ``x (R, n, dim)``,
-    ``random`` flat, ``tally (R, 3)``; ``system`` is None where the ensemble is stiff, ``tables``
-    where there is no potential.  A sweep begins with the weight found anew.
+    ``random`` flat, ``tally (R, 3)``; ``system`` is None where the ensemble is stiff.  A
+    sweep begins with the weight found anew.
     """
     n, dim = x.shape[1], x.shape[2]
     fixed = moves.front.size
@@ -156,7 +157,6 @@ def advance(x, random, tally, system, tables, moves, kT, sweeps, replicas):
     for k in range(fixed):
         X[k] = Y[k] = moves.front[k]
     space = block_of(system)
-    work = memory(0, 0.0)
     for replica in range(replicas[0], replicas[1]):
         at = WORDS * replica
         words = random[at], random[at + 1], random[at + 2], random[at + 3]
@@ -164,8 +164,9 @@ def advance(x, random, tally, system, tables, moves, kT, sweeps, replicas):
         for k in range(n * dim):
             X[fixed + k] = x[replica, k // dim, k % dim]
         for _ in range(sweeps):
-            weight, work = log_weight(X, F, system, tables, kT, space, work)
+            weight = log_weight(X, F, system, potential, kT, space, fixed // dim)
             if not abs(weight) < math.inf:
+                addresses.release(potential.frame)
                 return replica
             for _ in range(count):
                 f, words = uniform(words)
@@ -175,7 +176,7 @@ def advance(x, random, tally, system, tables, moves, kT, sweeps, replicas):
                 tally[replica, 0] += 1.0
                 if not exists:
                     continue
-                after, work = log_weight(Y, F, system, tables, kT, space, work)
+                after = log_weight(Y, F, system, potential, kT, space, fixed // dim)
                 if math.log(f) < after - weight:
                     X, Y = Y, X
                     weight = after
@@ -183,4 +184,5 @@ def advance(x, random, tally, system, tables, moves, kT, sweeps, replicas):
         for k in range(n * dim):
             x[replica, k // dim, k % dim] = X[fixed + k]
         random[at], random[at + 1], random[at + 2], random[at + 3] = words
+    addresses.release(potential.frame)
     return -1

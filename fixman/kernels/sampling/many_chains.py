@@ -16,7 +16,8 @@ from collections import namedtuple
 
 import numpy as np
 
-from fixman.kernels.compiler.lanes import exact_call, exact_kernel, memory
+from fixman.kernels.compiler import addresses
+from fixman.kernels.compiler.lanes import exact_call, exact_kernel
 from fixman.kernels.potentials.box import energy_of
 from fixman.kernels.sampling.crankshafts import block_of, log_weight, tried
 from fixman.kernels.sampling.pivots import uniform
@@ -118,7 +119,7 @@ def read(x, first, X, fixed):
 
 
 @exact_kernel
-def advance(x, random, tally, system, tables, moves, kT, cells, beads, chains):
+def advance(x, random, tally, system, potential, moves, kT, cells, beads, chains):
     """Do as many moves as there are, of each chain of a kind, on one replica x (N, dim), in place.
 
     ``random (4,)``, ``tally (3,)``; ``chains`` are the first bead of the kind, how many chains
@@ -131,7 +132,6 @@ def advance(x, random, tally, system, tables, moves, kT, cells, beads, chains):
     for k in range(fixed):
         X[k] = Y[k] = moves.front[k]
     space = block_of(system)
-    work = memory(0, 0.0)
     words = random[0], random[1], random[2], random[3]
     cells.heads[:] = -1
     for i in range(x.shape[0]):
@@ -139,8 +139,9 @@ def advance(x, random, tally, system, tables, moves, kT, cells, beads, chains):
     weights, moving = np.empty(many), np.zeros(n, np.bool_)
     for chain in range(many):
         read(x, first + chain * n, X, fixed)
-        weights[chain], work = log_weight(X, F, system, tables, kT, space, work)
+        weights[chain] = log_weight(X, F, system, potential, kT, space, fixed // dim)
         if not abs(weights[chain]) < math.inf:
+            addresses.release(potential.frame)
             return chain
     for _ in range(many * count):
         f, words = uniform(words)
@@ -156,7 +157,7 @@ def advance(x, random, tally, system, tables, moves, kT, cells, beads, chains):
             moving[k] = False
             for a in range(dim):
                 moving[k] |= X[fixed + k * dim + a] != Y[fixed + k * dim + a]
-        after, work = log_weight(Y, F, system, tables, kT, space, work)
+        after = log_weight(Y, F, system, potential, kT, space, fixed // dim)
         old = energy(x, start, moving, cells, beads)
         put(x, start, moving, Y, cells)
         change = (energy(x, start, moving, cells, beads) - old) / kT
@@ -166,4 +167,5 @@ def advance(x, random, tally, system, tables, moves, kT, cells, beads, chains):
         else:
             put(x, start, moving, X, cells)
     random[0], random[1], random[2], random[3] = words
+    addresses.release(potential.frame)
     return -1

@@ -31,15 +31,15 @@ unit k·dim (see `lanes`).
 
 from collections import namedtuple
 
+from fixman.kernels import njit
 from fixman.kernels.algebra.random import WORDS, fill_normals
 from fixman.kernels.algebra.vectors import along, minus, put_vector, scaled, vector
+from fixman.kernels.compiler import addresses
 from fixman.kernels.compiler import lanes as lane
-from fixman.kernels.compiler.internals import overload, types
 from fixman.kernels.compiler.lanes import exact, exact_kernel, fma, lanes, load, part, store, zeros
 from fixman.kernels.compiler.steps import exact_step
-from fixman.kernels.potentials import forces
 from fixman.kernels.simulation import constraints, trials
-from fixman.kernels.simulation.constraints import ARRAYS, OFTEN, OPTIONS
+from fixman.kernels.simulation.constraints import OFTEN, OPTIONS
 
 # In an order that `moves` asks for; the last two and RETURN are for trials only.
 KICK, NOISE, ECHO, MARK, DRIFT, LEAP, RETURN, FORCE, PROJECT, REMEMBER, DECIDE = range(11)
@@ -47,7 +47,7 @@ RESCUES = 10  # halvings of a drift
 
 
 class Flow(namedtuple("Flow", "gradients drags shares")):
-    """A homogeneous flow, of which nothing is compiled where there is none.
+    """A homogeneous flow, or arrays of no size.
 
     gradients (d · d,) or (steps · d · d,) : κ, the same always or one for each step of a call
     drags, shares (joints,) : ζ_k, and ζ_k / Σ ζ; the latter 0 on a fixed base
@@ -56,9 +56,7 @@ class Flow(namedtuple("Flow", "gradients drags shares")):
 
 class Motion(
     namedtuple(
-        "Motion",
-        "n order letters factors kept numbers weights kT tolerance rival flow given",
-        defaults=(None,),
+        "Motion", "n order letters factors kept numbers weights kT tolerance rival flow given"
     )
 ):
     """The moves of a step.
@@ -68,14 +66,15 @@ class Motion(
     √(kT (1 − c²) / m) of a noise, ½ m of what is remembered or decided, ½ h² / m of a return), and
     whether it needs H^bb at x; ``kept`` whether a search for λ leaves the factor of that as it was.
     ``kT`` is that of the Fixman force: 0 for none.  That of a ``rival``, the hard rows under other
-    masses, is subtracted.  ``given`` are forces that were found outside, laid out as positions are.
+    masses, is subtracted.  ``given`` are forces that were found outside, laid out as positions are,
+    or an array of no size.
     """
 
 
-class Replicas(namedtuple("Replicas", "x v random targets held kept", defaults=(None,))):
+class Replicas(namedtuple("Replicas", "x v random targets held kept")):
     """States as flat arrays; ``held`` is the number of the ``targets`` of each.
 
-    ``kept`` (3, positions) is for steps that are made in several calls, and None for others: where
+    ``kept`` (3, positions) is for steps that are made in several calls, and empty for others: where
     the last drift began, the noise, and the mark.  Moves are then decided outside.
     """
 
@@ -127,15 +126,14 @@ def carry(flow, X, F, step, axes, like):
 
     x_c is the centre of friction.
     """
-    if flow is not None:
-        gradients, drags, shares = flow
-        square = len(axes) * len(axes)
-        at = min(step * square, gradients.size - square)
-        centre = 0.0 * like, 0.0 * like, 0.0 * like
-        for k in range(drags.size):
-            centre = centred(X, k, shares[k], centre, axes, like)
-        for k in range(drags.size):
-            drag(X, F, k, centre, (gradients, at, drags[k]), axes, like)
+    gradients, drags, shares = flow
+    square = len(axes) * len(axes)
+    at = min(step * square, gradients.size - square)
+    centre = 0.0 * like, 0.0 * like, 0.0 * like
+    for k in range(drags.size):
+        centre = centred(X, k, shares[k], centre, axes, like)
+    for k in range(drags.size):
+        drag(X, F, k, centre, (gradients, at, drags[k]), axes, like)
 
 
 @exact_step
@@ -146,30 +144,26 @@ def fetch(x, at, size, X, k, like):
 @exact
 def begin_forces(given, F, at, size, like):
     """Begin with the forces that were found outside, or with none."""
-    if given is None:
-        for k in range(size):
-            store(F, k, 0.0 * like)
-    else:
-        for k in range(size):
-            fetch(given, at, size, F, k, like)
+    for k in range(size):
+        store(F, k, 0.0 * like)
+    for k in range(size if given.size > 0 else 0):
+        fetch(given, at, size, F, k, like)
 
 
 @exact
 def fetch_kept(kept, X1, noise, mark, at, size, like):
-    if kept is not None:
-        for k in range(size):
-            fetch(kept, at, size, X1, k, like)
-            fetch(kept, at + kept.size // 3, size, noise, k, like)
-            fetch(kept, at + 2 * (kept.size // 3), size, mark, k, like)
+    for k in range(size if kept.size > 0 else 0):
+        fetch(kept, at, size, X1, k, like)
+        fetch(kept, at + kept.size // 3, size, noise, k, like)
+        fetch(kept, at + 2 * (kept.size // 3), size, mark, k, like)
 
 
 @exact
 def leave_kept(kept, X1, noise, mark, at, size, like):
-    if kept is not None:
-        for k in range(size):
-            leave(kept, at, size, X1, X1, k, 0, like)
-            leave(kept, at + kept.size // 3, size, noise, noise, k, 0, like)
-            leave(kept, at + 2 * (kept.size // 3), size, mark, mark, k, 0, like)
+    for k in range(size if kept.size > 0 else 0):
+        leave(kept, at, size, X1, X1, k, 0, like)
+        leave(kept, at + kept.size // 3, size, noise, noise, k, 0, like)
+        leave(kept, at + 2 * (kept.size // 3), size, mark, mark, k, 0, like)
 
 
 @exact_step
@@ -204,7 +198,8 @@ def search(trial, letter, system, space, vectors, shares, limits, like):
     return lost
 
 
-def moves(replicas, system, spaces, motion, tables, work, trial, where):
+@njit(**OPTIONS)
+def moves(replicas, system, spaces, motion, potential, work, trial, where):
     """Make the moves of one group; its place where a drift lost some, and their lanes as bits."""
     like = zeros(work.states)
     (space, other), (begin, end, group) = spaces, where
@@ -212,8 +207,7 @@ def moves(replicas, system, spaces, motion, tables, work, trial, where):
     joints = motion.weights.size // motion.letters.size
     size, ghosts = joints * len(axes), joints - motion.n
     X, V, X1, V1, F, noise, mark = work.X, work.V, work.X1, work.V1, work.F, work.noise, work.mark
-    if tables is not None:
-        lists = lane.memory(0, like)
+    to_forces, to_energy, words, frame = potential
     for k in range(size):
         fetch(replicas.x, group * size, size, X, k, like)
         fetch(replicas.v, group * size, size, V, k, like)
@@ -256,8 +250,8 @@ def moves(replicas, system, spaces, motion, tables, work, trial, where):
                 break
         elif letter == FORCE:
             begin_forces(motion.given, F, group * size, size, like)
-            if tables is not None:
-                lists = forces.add_forces(X, F, ghosts, tables, lists, like)
+            if to_forces != 0:
+                addresses.call(to_forces, words, frame, X, F, ghosts, like)
             carry(motion.flow, X, F, place // count, axes, like)
             if motion.kT > 0.0:
                 constraints.add_metric_force(system, space, F, X, motion.kT, like)
@@ -267,8 +261,8 @@ def moves(replicas, system, spaces, motion, tables, work, trial, where):
             constraints.project(system, space, V, X, like)
         elif trial is not None:
             energy = trials.kinetic(V, shares, axes, like)
-            if tables is not None:
-                energy = energy + forces.potential_energy(tables, lists, like)
+            if to_energy != 0:
+                energy = energy + addresses.call(to_energy, words, frame, X, F, ghosts, like)
             if motion.kT > 0.0:
                 energy = fma(0.5 * motion.kT, constraints.logdet(system, space, like), energy)
             if letter == REMEMBER:
@@ -286,22 +280,8 @@ def moves(replicas, system, spaces, motion, tables, work, trial, where):
     return place, lost
 
 
-def moved(replicas, system, spaces, motion, tables, work, trial, where):
-    """`moves`, without counts of references where no potential makes arrays."""
-
-
-@overload(moved, jit_options=OPTIONS)
-def _(replicas, system, spaces, motion, tables, work, trial, where):
-    return moves if tables is types.none else None
-
-
-@overload(moved, jit_options=ARRAYS)
-def _(replicas, system, spaces, motion, tables, work, trial, where):
-    return None if tables is types.none else moves
-
-
 @exact_kernel
-def advance(replicas, system, motion, tables, work, places, groups):
+def advance(replicas, system, motion, potential, work, places, groups):
     """Make moves on groups of replicas, from ``groups[0]`` to ``groups[1]``.
 
     Places count moves over all steps; from −1 on, the forces are found first.  Returns where a
@@ -319,7 +299,8 @@ def advance(replicas, system, motion, tables, work, places, groups):
             constraints.room(motion.rival, targets, like),
         )
         where = begin, end, group
-        place, lost = moved(replicas, system, spaces, motion, tables, work, work.trial, where)
+        place, lost = moves(replicas, system, spaces, motion, potential, work, work.trial, where)
+        addresses.release(potential.frame)
         if lost:
             return place, group, lost
     return end, groups[1], 0

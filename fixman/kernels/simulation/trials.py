@@ -73,13 +73,13 @@ def take_back(X, X0, which, like):
 def remember(trial, kept, group, X, V, energy, like):
     """Keep positions, velocities and energy; where this is not finite, the tally becomes NaN.
 
-    Where moves are decided outside, ``kept`` is not None, and the tally gets the energy alone.
+    Where moves are decided outside, ``kept`` has a size, and the tally gets the energy alone.
     """
     copy(X, trial.X, like)
     copy(V, trial.V, like)
     store(trial.energy, 0, energy)
     for which in range(lanes(like)):
-        if kept is None:
+        if kept.size == 0:
             trial.tally[3 * (group + which)] += 0.0 * lane(energy, which)
         else:
             trial.tally[3 * (group + which)] = lane(energy, which)
@@ -88,7 +88,7 @@ def remember(trial, kept, group, X, V, energy, like):
 @exact
 def decide(trial, replicas, group, X, V, broken, energy, kT, like):
     """Accept, or go back to what is remembered.  Every lane draws a number, a broken one too."""
-    if replicas.kept is not None:
+    if replicas.kept.size > 0:
         for which in range(lanes(like)):
             trial.tally[3 * (group + which)] = lane(energy, which)
     else:
@@ -107,6 +107,6 @@ def decide(trial, replicas, group, X, V, broken, energy, kT, like):
 @exact
 def report(trial, kept, group, broken, like):
     """Count in the tally what is broken, where moves are decided outside."""
-    if trial is not None and kept is not None:
-        for which in range(lanes(like)):
+    if trial is not None:
+        for which in range(lanes(like) if kept.size > 0 else 0):
             trial.tally[3 * (group + which) + 1] += broken >> which & 1

@@ -11,7 +11,8 @@ from fixman._common.arrays import Array
 from fixman.chains.chain import Chain
 from fixman.chains.system import System
 from fixman.kernels.chain.rows import ANGLE, LENGTH
-from fixman.kernels.potentials import box
+from fixman.kernels.compiler.lanes import ONE
+from fixman.kernels.potentials import box, forces
 from fixman.kernels.sampling import crankshafts, many_chains, pivots, torsions
 from fixman.mechanics import metric
 from fixman.mechanics.dynamics import project
@@ -188,7 +189,7 @@ class Sweeping(Prepared):
             space = (np.empty((chain.n - 1, 6, 6)), np.empty(chain.n - 1)) if rigid else None
             torsions.advance(*moved, self.lengths, masses, space, sweeps, replicas)
         else:
-            given = self.system, self.tables, self.moves, stepper.kT
+            given = self.system, forces.potential(self.tables, ONE), self.moves, stepper.kT
             return int(crankshafts.advance(*moved, *given, sweeps[1] - sweeps[0], replicas))
         return -1
 
@@ -267,7 +268,8 @@ class ManyChains(Prepared):
         bead, (step, replica) = 0, where
         beads = self.bound.pairs().beads
         for part, (chain, many) in zip(self.parts, system.kinds, strict=True):
-            given = part.system, part.tables, part.moves, stepper.kT, cells, beads
+            potential = forces.potential(part.tables, ONE)
+            given = part.system, potential, part.moves, stepper.kT, cells, beads
             chains = bead, many, replica * many
             if many_chains.advance(x, random, tally, *given, chains) >= 0:
                 return False

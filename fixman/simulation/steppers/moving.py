@@ -19,6 +19,7 @@ from fixman.chains.projection_tables import projections
 from fixman.kernels.algebra.random import WORDS
 from fixman.kernels.chain.rows import ANGLE, LENGTH
 from fixman.kernels.compiler.lanes import EIGHTS, LANES, ONE
+from fixman.kernels.potentials import forces
 from fixman.kernels.simulation import stepping
 from fixman.kernels.simulation.jointed_steps import Jointed
 from fixman.kernels.simulation.trials import Trial
@@ -71,7 +72,8 @@ class Moving(Prepared):
         self.front = GHOST_POINTS[GHOSTS - ghosts :, : chain.dim]  # points that do not move
         self.bound = bind(chain, stepper.potential, energies=stepper.decides)
         self.tables = None if stepper.potential is None else self.bound.tables
-        forced = given or self.metric or self.tables is not None or stepper.flow is not None
+        pulled = self.tables is not None or stepper.flow is not None
+        forced = given or self.metric or pulled
         moves = stepper.schedule
         if given and stepper.decides:  # a call ends where velocities are remembered outside
             at = moves.index((stepping.REMEMBER, 0.0)) + 1
@@ -100,13 +102,13 @@ class Moving(Prepared):
         kT = stepper.kT if self.metric else 0.0
         return stepping.Motion(
             chain.n, order, letters, factors, kept, np.array(numbers), np.concatenate(weights), kT,
-            stepper.tolerance, self.rival, self._flow(range(0)),
+            stepper.tolerance, self.rival, self._flow(range(0)), np.empty(0),
         )  # fmt: skip
 
-    def _flow(self, steps: range) -> stepping.Flow | None:
+    def _flow(self, steps: range) -> stepping.Flow:
         chain, stepper = self.key
         if stepper.flow is None:
-            return None
+            return stepping.Flow(*np.empty((3, 0)))
         gradients = flows.table(stepper.flow, chain.dim, steps, stepper.dt)
         drags = np.concatenate([np.zeros(len(self.front)), self.inertia])
         shares = drags / drags.sum() if chain.base == "free" else 0.0 * drags
@@ -125,8 +127,6 @@ class Moving(Prepared):
         # Forces are found first, unless the schedule begins with them.
         late = steps and stepping.FORCE in motion.letters and self.schedule[0][0] != stepping.FORCE
         group = Group(self, state)
-        if self.given:  # as where there are forces, so that nothing is compiled for none
-            motion = motion._replace(given=np.zeros(group.x.size))
         places = -1 if late else 0, max(steps, 1) * motion.order.size
         with pool_of(workers) as pool:
             failures = group.move(motion, places, pool)
@@ -144,8 +144,9 @@ class Moving(Prepared):
         for halving in range(1, stepping.RESCUES + 1):
             pieces = 2**halving
             motion = self._motion(((stepping.PROJECT, 0.0), (stepping.DRIFT, share / pieces)))
-            given = motion, self.tables, work, (0, 2 * pieces), (0, width)
-            flat: list[Any] = [*(np.tile(row, width) for row in rows), states.held]
+            potential = forces.potential(self.tables, lanes)
+            given = motion, potential, work, (0, 2 * pieces), (0, width)
+            flat: list[Any] = [*(np.tile(row, width) for row in rows), states.held, np.empty(0)]
             copy = stepping.Replicas(*flat)
             if not stepping.advance(copy, self.system, *given)[2]:
                 rows[0][:], rows[1][:] = copy.x[: rows[0].size], copy.v[: rows[1].size]
@@ -176,7 +177,7 @@ class Group:
             moving.goals[index],
         )
         given: list[Any] = [a.reshape(-1) for a in (self.x, self.v, self.random, goals)]
-        kept = np.zeros(3 * self.x.size) if moving.several else None
+        kept = np.zeros(3 * self.x.size if moving.several else 0)
         self.states = stepping.Replicas._make([*given, goals.shape[1], kept])
 
     def move(
@@ -194,11 +195,12 @@ class Group:
 
         def task(one: tuple[int, int, tuple[int, ...]]) -> list[tuple[int, int]]:
             first, last, width = one
+            potential = forces.potential(moving.tables, width)
             work = _work(self.x[0].size, width, tally.reshape(-1))
             failed = []
             begin, until = places[0], last
             while first < last:
-                given = motion, moving.tables, work, (begin, places[1]), (first, until)
+                given = motion, potential, work, (begin, places[1]), (first, until)
                 place, group, lost = stepping.advance(states, moving.system, *given)
                 first, until, begin = group, last, places[0]
                 if lost:
