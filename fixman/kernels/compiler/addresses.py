@@ -12,18 +12,12 @@ of the function.  Others call this address with two arrays of `WORDS` integers:
 
 from typing import Any
 
-from fixman.kernels.compiler.internals import (
-    CHECKED,
-    WHOLE,
-    intrinsic,
-    ir,
-    types,
-    written,
-)
+from fixman.kernels.compiler.internals import CHECKED, WHOLE, intrinsic, ir, types, written
 
 FLAT = types.Array(types.float64, 1, "C")
 WORDS = 256
 BYTES = ir.IntType(8).as_pointer()
+CALLED = ir.FunctionType(ir.IntType(32), [BYTES, BYTES])  # words and frame; not 0 for an error
 
 
 def _fields(context: Any, builder: Any, frame: Any, answer: Any) -> list[Any]:
@@ -78,8 +72,7 @@ def address_of(kernel: Any, answers: bool) -> Any:
         def lower(context: Any, builder: Any, _: Any, args: Any) -> Any:
             made = kernel.overloads[sig.args]
             context.active_code_library.add_linking_library(made.library)
-            kind = ir.FunctionType(ir.IntType(32), [BYTES, BYTES])
-            function = ir.Function(builder.module, kind, f"{made.fndesc.mangled_name}.at")
+            function = ir.Function(builder.module, CALLED, f"{made.fndesc.mangled_name}.at")
             function.linkage = "internal"
             inner = ir.IRBuilder(function.append_basic_block())
             words, frame = function.args
@@ -119,8 +112,7 @@ def call(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     _, x, f, at, answer = _fields(context, builder, frame, like)
     for value, place in ((X, x), (F, f), (first, at)):
         builder.store(value, place, align=8)
-    kind = ir.FunctionType(ir.IntType(32), [BYTES, BYTES])
-    code = builder.call(builder.inttoptr(address, kind.as_pointer()), [words, frame])
+    code = builder.call(builder.inttoptr(address, CALLED.as_pointer()), [words, frame])
     if CHECKED:
         with builder.if_then(builder.icmp_signed("!=", code, code.type(0)), likely=False):
             text = "an index of a kernel at an address is out of bounds"
