@@ -177,7 +177,8 @@ def test_the_files_that_a_kernel_needs_are_those_that_it_imports():
         return {file for file in found if _cache._source(file).is_file()}
 
     assert all(files(name) <= _cache._needed(name) for name in kernel_files())
-    assert "potentials.bonded" in _cache._needed("simulation.stepping")
+    assert "potentials.bonded" in _cache._needed("potentials.forces")
+    assert "potentials.bonded" not in _cache._needed("simulation.stepping")  # called at an address
     assert not any("potentials" in name for name in _cache._needed("rigid.articulated_body"))
 
 
