@@ -758,6 +758,28 @@ def test_compiled_energies_come_through():
         bind(chain, Compiled(quartic_force, energy)).energy(frames(chain, 1))
 
 
+def test_a_compiled_force_that_returns_its_result_is_refused():
+    @numba.njit
+    def force(x, out):
+        return -x
+
+    with pytest.raises(TypeError, match="returns a value"):
+        bind(linear(3, "free", 4), Compiled(force))
+
+
+def test_a_compiled_force_is_compiled_once_for_all_chains_of_a_size():
+    @numba.njit
+    def force(x, out):
+        out[:] = -x
+
+    chains = [linear(3, "free", 5), linear(3, "fixed", 5)]
+    one, two = (bind(chain, Compiled(force))._parts.addresses for chain in chains)
+    assert one == two
+    assert one != bind(linear(3, "free", 6), Compiled(force))._parts.addresses
+    x = frames(chains[0], 1)
+    assert np.array_equal(bind(chains[1], Compiled(force)).force(x), -x)
+
+
 def test_compiled_forces_of_another_form_are_refused():
     @numba.njit
     def one(x):

@@ -251,6 +251,13 @@ def test_limits_are_those_of_the_file(read):
         ('<limit lower="nan" upper="NaN"/>', [-inf, inf]),
     ):
         assert read(text.replace(limit, given, 1), "left").limits[0].tolist() == expected
+    for given, said in (
+        ('<limit lowr="-1" upper="1"/>', "did you mean lower"),
+        ('<limit LOWER="-1" upper="1"/>', "did you mean lower"),
+        ('<limit lower="1" upper="-1"/>', "a lower limit of 1, above the upper one, -1"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            read(text.replace(limit, given, 1), "left")
 
 
 def test_long_chains(read):

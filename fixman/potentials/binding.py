@@ -292,24 +292,35 @@ class Assembly:
 
     def compiled(self, what: str, function: Any) -> int:
         """Watch a compiled function for what it raises and for NaN; return its address."""
-        record = np.zeros(1 + self.chain.n * self.chain.dim)
-        address, compiled = forces.compiled_address(function, record, what)
+        size = self.chain.n * self.chain.dim
+        known = vars(function).setdefault("_fixman", {}) if hasattr(function, "py_func") else {}
+        if (what, size) not in known:  # once in a process
+            record = np.zeros(1 + size)
+            known[what, size] = (*forces.compiled_address(function, record, what), record)
+        address, compiled, record = known[what, size]
+        record[0] = 0.0
         self.watched.append((what, function, record))
         self.alive.append(compiled)
-        return address
+        return int(address)
 
     def _python(self, function: Any) -> int:
-        def called(x: Any, out: Any, n: int, dim: int) -> None:
-            answer = np.ctypeslib.as_array(out, (n, dim))
+        shape = self.chain.n, self.chain.dim
+        block = ctypes.c_double * (shape[0] * shape[1])
+
+        def array(address: int) -> Array:
+            memory: Any = block.from_address(address)
+            return np.frombuffer(memory).reshape(shape)
+
+        def called(x: int, out: int, n: int, dim: int) -> None:
+            answer = array(out)
             try:
                 # A copy, since the memory is not theirs to keep.
-                answer[:] = function(np.ctypeslib.as_array(x, (n, dim)).copy())
+                answer[:] = function(array(x).copy())
             except BaseException as error:  # none can pass through compiled code, Ctrl-C neither
                 self.failures.append(error)
                 answer[:] = np.nan
 
-        pointer = ctypes.POINTER(ctypes.c_double)
-        kind = ctypes.CFUNCTYPE(None, pointer, pointer, ctypes.c_int64, ctypes.c_int64)
+        kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, *2 * [ctypes.c_int64])
         callback = kind(called)
         self.alive.append(callback)
         return ctypes.cast(callback, ctypes.c_void_p).value or 0

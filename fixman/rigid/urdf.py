@@ -54,6 +54,7 @@ READ: dict[str, dict[str, str]] = {
     "axis": {"@xyz": "3"},
     "dynamics": {"@damping": "1?"},
     "mimic": {"@joint": "text"},
+    "limit": {"@lower": "1?", "@upper": "1?"},
 }  # fmt: skip
 NOTED: dict[str, tuple[str, ...]] = {
     "joint": ("limit", "safety_controller"),
@@ -67,6 +68,7 @@ PASSED: dict[str, list[str]] = {
         "inertia": "@iyx @izx @izy",
         "joint": "calibration @dont_collapse",
         "mimic": "@multiplier @offset",
+        "limit": "@effort @velocity",
     }.items()
 }
 
@@ -367,7 +369,7 @@ def elements(path: Path, notes: Notes) -> tuple[dict[str, LinkInertia | None], l
     links, joints = (_named(robot[kind], notes) for kind in ("link", "joint"))
     inertias = {name: _inertia(link, f"link {name!r}", notes) for name, link in links.items()}
     found = [_joint(joint, f"joint {name!r}") for name, joint in joints.items()]
-    limits = map(_limits, robot["joint"])
+    limits = [_limits(joint, f"joint {joint.get('name')!r}", notes) for joint in robot["joint"]]
     return inertias, [joint._replace(limits=x) for joint, x in zip(found, limits, strict=True)]
 
 
@@ -501,14 +503,20 @@ def _inertia(link: dict[str, Any], where: str, notes: Notes) -> LinkInertia | No
     return LinkInertia(mass, centre, inertia)
 
 
-def _limits(joint: ET.Element) -> tuple[float, float]:
+def _limits(joint: ET.Element, where: str, notes: Notes) -> tuple[float, float]:
     """Return the limits of a coordinate, infinite where the file has no number."""
     limit, out = joint.find("limit"), [-math.inf, math.inf]
-    if limit is not None and joint.get("type") in ("revolute", "prismatic"):
-        for k, name in enumerate(("lower", "upper")):
-            with contextlib.suppress(ValueError):
-                found = float(limit.get(name, out[k]))
-                out[k] = out[k] if math.isnan(found) else found
+    if limit is None or joint.get("type") not in ("revolute", "prismatic"):
+        return out[0], out[1]
+    for name in limit.attrib:
+        if f"@{name}" not in (*READ["limit"], *PASSED["limit"]):
+            _judge("limit", f"@{name}", f"the limit of {where}", notes)
+    for k, name in enumerate(("lower", "upper")):
+        with contextlib.suppress(ValueError):
+            found = float(limit.get(name, out[k]))
+            out[k] = out[k] if math.isnan(found) else found
+    if out[0] > out[1]:
+        notes.refuse(f"has a lower limit of {out[0]:g}, above the upper one, {out[1]:g}", where)
     return out[0], out[1]
 
 

@@ -145,6 +145,11 @@ def compiled_address(
         raise TypeError(
             f"numba cannot compile {name} for {kinds} (n, dim): {called}({example}) says why"
         ) from None
+    if not wall and any(made.return_type != types.none for made in given.nopython_signatures):
+        raise TypeError(
+            f"{name} returns a value, which nobody reads: it must write the forces into its second "
+            "argument, out[:] = …, and return nothing"
+        )
     return compiled.address, compiled
 
 
