@@ -275,6 +275,8 @@ def cause_of(
                 f"move them by up to {ways.max():.2g} in a step: start from positions without "
                 "overlaps, make stiff coordinates hard, or make dt smaller"
             ), {"beads": far}
+    if stepper.potential is not None and not chain.hard.size:
+        return f"dt={stepper.dt:g} is too long for the forces: make dt smaller", {}
     angles = chain.layout.hard_rows.kinds == ANGLE
     if chain.dim == 3:
         flat = chain.hard[angles][np.abs(np.sin(targets[0, angles])) < STRAIGHT]

@@ -135,8 +135,11 @@ class Scheduled(Described):
             if self.potential is not None:
                 prepared.bound.check(state.x[replica])
             cause, at = moving.cause_of(prepared.bound, self, state, replica, moved.x[replica])
+            failed = f"step {step} of replica {replica} has no solution, not even in {most} pieces"
+            if not prepared.bound.chain.hard.size:
+                failed = f"by step {step} positions of replica {replica} are no finite numbers"
             raise ConstraintSolveError(
-                f"step {step} of replica {replica} has no solution, not even in {most} pieces",
+                failed,
                 ": " + cause,
                 step=step,
                 replica=replica,
