@@ -142,6 +142,8 @@ def test_what_cannot_be_drawn_is_refused(ax, space):
             call([])
     with pytest.raises(ValueError, match="same length"):
         fx.plot.ramachandran(ax, [0.0, 1.0], [0.0])
+    with pytest.raises(ValueError, match="give radians"):
+        fx.plot.ramachandran(ax, [0.0, 1.0], [0.0, 120.0])
     for axes in (ax, space):
         fx.plot.chain(axes, fx.Chain.linear(1), np.zeros((1, 3)))
 
