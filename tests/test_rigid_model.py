@@ -170,6 +170,9 @@ def test_rough_rotations_are_made_exact_and_exact_ones_are_kept():
     assert np.abs(R - rough).max() <= 1e-9
     assert pickle.loads(pickle.dumps(arm)) == arm
     np.testing.assert_array_equal(SerialChain(**body(20, rotations=R)).rotations, R)
+    single = SerialChain(**body(20, rotations=R.astype(np.float32))).rotations
+    assert np.abs(single - R).max() < 3e-7
+    assert np.abs(single.swapaxes(1, 2) @ single - np.eye(3)).max() <= 1e-15
 
 
 @pytest.mark.parametrize(

@@ -120,11 +120,12 @@ class SerialChain(Constructors):
         _require(self.masses >= 0, negative, self.masses)
         with np.errstate(over="ignore", invalid="ignore"):
             defect = np.abs(R.swapaxes(1, 2) @ R - np.eye(3)).max((1, 2))
-            proper = (defect < 1e-9) & (np.linalg.det(R) > 0)
+            proper = (defect < 1e-6) & (np.linalg.det(R) > 0)  # of single precision as well
         _require(proper, "the rotation of joint {} is not a proper rotation matrix".format, R)
-        # One Newton step to the nearest rotation, since transposes serve as inverses everywhere.
+        # Newton steps to the nearest rotation, since transposes serve as inverses everywhere.
         rough = defect > 1e-14
-        R[rough] = R[rough] @ (3 * np.eye(3) - R[rough].swapaxes(1, 2) @ R[rough]) / 2 + 0.0
+        for _ in range(2):
+            R[rough] = R[rough] @ (3 * np.eye(3) - R[rough].swapaxes(1, 2) @ R[rough]) / 2 + 0.0
         bodies = self.masses, self.centres, self.translations
         inertias[:] = checked_inertias(inertias, bodies, "body {}".format)
         for name in ("armature", "damping", "stiffness"):
