@@ -508,9 +508,9 @@ def _limits(joint: ET.Element, where: str, notes: Notes) -> tuple[float, float]:
     limit, out = joint.find("limit"), [-math.inf, math.inf]
     if limit is None or joint.get("type") not in ("revolute", "prismatic"):
         return out[0], out[1]
-    for name in limit.attrib:
-        if f"@{name}" not in (*READ["limit"], *PASSED["limit"]):
-            _judge("limit", f"@{name}", f"the limit of {where}", notes)
+    for name in (*(f"@{name}" for name in limit.attrib), *(child.tag for child in limit)):
+        if name not in READ["limit"] and name not in PASSED["limit"]:
+            _judge("limit", name, f"the limit of {where}", notes)
     for k, name in enumerate(("lower", "upper")):
         with contextlib.suppress(ValueError):
             found = float(limit.get(name, out[k]))
