@@ -5,7 +5,11 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+
+from fixman.kernels.compiler import addresses
+from fixman.kernels.compiler.lanes import exact_call, exact_kernel
 
 KERNELS = """
 import json
@@ -72,6 +76,28 @@ for name, function in KERNELS.items():
     found[name] = outcomes
 print(json.dumps(found))
 """
+
+
+@exact_call
+def without_memory(table, X, F, first, work, like):
+    if first == 1:
+        raise MemoryError("not said")
+    return work
+
+
+address = addresses.address_of(without_memory, False)
+
+
+@exact_kernel
+def at_an_address(x, k):
+    words = np.zeros((2, addresses.WORDS), np.int64)
+    addresses.call(address(0.0, 0.0), words[0], words[1], x, x, k, 0.0)
+
+
+def test_what_fails_at_an_address_is_said():
+    at_an_address(np.zeros(2), 0)
+    with pytest.raises((MemoryError, IndexError), match="at an address"):
+        at_an_address(np.zeros(2), 1)
 
 
 @pytest.mark.thorough

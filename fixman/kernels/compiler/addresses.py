@@ -12,7 +12,7 @@ of the function.  Others call this address with two arrays of `WORDS` integers:
 
 from typing import Any
 
-from fixman.kernels.compiler.internals import CHECKED, WHOLE, intrinsic, ir, types, written
+from fixman.kernels.compiler.internals import CHECKED, WHOLE, field, intrinsic, ir, types, written
 
 FLAT = types.Array(types.float64, 1, "C")
 WORDS = 256
@@ -30,7 +30,7 @@ def _fields(context: Any, builder: Any, frame: Any, answer: Any) -> list[Any]:
 
 
 def _data(context: Any, builder: Any, kind: Any, array: Any) -> Any:
-    return builder.bitcast(context.make_array(kind)(context, builder, array).data, BYTES)
+    return builder.bitcast(field(context, builder, kind, array, "data"), BYTES)
 
 
 def _borrowed(context: Any, builder: Any, kind: Any, value: Any) -> Any:
@@ -113,10 +113,12 @@ def call(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     for value, place in ((X, x), (F, f), (first, at)):
         builder.store(value, place, align=8)
     code = builder.call(builder.inttoptr(address, CALLED.as_pointer()), [words, frame])
-    if CHECKED:
-        with builder.if_then(builder.icmp_signed("!=", code, code.type(0)), likely=False):
-            text = "an index of a kernel at an address is out of bounds"
-            context.call_conv.return_user_exc(builder, IndexError, (text,))
+    with builder.if_then(builder.icmp_signed("!=", code, code.type(0)), likely=False):
+        # It does not say what failed, but of the two one alone can happen.
+        failure = (
+            (IndexError, "an index is out of bounds") if CHECKED else (MemoryError, "no memory")
+        )
+        context.call_conv.return_user_exc(builder, failure[0], (f"{failure[1]} at an address",))
     return builder.load(answer, align=8)
 
 
