@@ -413,13 +413,7 @@ def _named(found: list[ET.Element], notes: Notes) -> dict[str, dict[str, Any]]:
 def _values(element: ET.Element, where: str, notes: Notes) -> dict[str, Any]:
     """Return the values in an element by name; note or refuse the rest."""
     tag, out = element.tag, dict[str, Any]()
-    attributes = element.attrib.items()
-    given: dict[str, Any] = {f"@{name}": x for name, x in attributes if name[:5] != "xmlns"}
-    for child in element:
-        given.setdefault(child.tag, []).append(child)
-    for name in given:
-        if name not in READ[tag] and name not in PASSED.get(tag, ()):
-            _judge(tag, name, where, notes)
+    given = _judged(element, where, notes)
     for name, rule in READ[tag].items():
         found, key = given.get(name), name.lstrip("@")
         if rule == "*":
@@ -435,6 +429,18 @@ def _values(element: ET.Element, where: str, notes: Notes) -> dict[str, Any]:
             inside = where if name in ("inertial", "dynamics") else f"the {name} of {where}"
             out[key] = _values(found[0], inside, notes)
     return out
+
+
+def _judged(element: ET.Element, where: str, notes: Notes) -> dict[str, Any]:
+    """Return attributes and children by name, those that are not read noted or refused."""
+    tag, attributes = element.tag, element.attrib.items()
+    given: dict[str, Any] = {f"@{name}": x for name, x in attributes if name[:5] != "xmlns"}
+    for child in element:
+        given.setdefault(child.tag, []).append(child)
+    for name in given:
+        if name not in READ[tag] and name not in PASSED.get(tag, ()):
+            _judge(tag, name, where, notes)
+    return given
 
 
 def _judge(tag: str, name: str, where: str, notes: Notes) -> None:
@@ -508,9 +514,7 @@ def _limits(joint: ET.Element, where: str, notes: Notes) -> tuple[float, float]:
     limit, out = joint.find("limit"), [-math.inf, math.inf]
     if limit is None or joint.get("type") not in ("revolute", "prismatic"):
         return out[0], out[1]
-    for name in (*(f"@{name}" for name in limit.attrib), *(child.tag for child in limit)):
-        if name not in READ["limit"] and name not in PASSED["limit"]:
-            _judge("limit", name, f"the limit of {where}", notes)
+    _judged(limit, f"the limit of {where}", notes)
     for k, name in enumerate(("lower", "upper")):
         with contextlib.suppress(ValueError):
             found = float(limit.get(name, out[k]))

@@ -331,7 +331,8 @@ def frames(x, potential, size, out, energies, states):
     One by one or, in multiples of eight, in lanes (`states`).
     """
     like = lane.zeros(states)
-    width, wrong = lane.lanes(like), -1
+    width, wrong, found = lane.lanes(like), -1, 1 if energies else size
+    to_forces, to_energy, words, frame = potential
     X = lane.memory(size, like)
     F = lane.memory(size, like)
     for first in range(0, x.size // size, width):
@@ -341,20 +342,17 @@ def frames(x, potential, size, out, energies, states):
             store(X, m, value)
             store(F, m, like * 0.0)
             check = check + 0.0 * value
-        addresses.call(potential.forces, potential.words, potential.frame, X, F, 0, like)
+        addresses.call(to_forces, words, frame, X, F, 0, like)
         if energies:
-            value = addresses.call(
-                potential.energy, potential.words, potential.frame, X, F, 0, like
-            )
-            store(F, 0, value)
-        for m in range(1 if energies else size):
+            store(F, 0, addresses.call(to_energy, words, frame, X, F, 0, like))
+        for m in range(found):
             value = load(F, m, like)
-            lane.put(out, first if energies else first * size + m, 1 if energies else size, value)
+            lane.put(out, first * found + m, found, value)
             check = check + 0.0 * value
         for k in range(width):
             if wrong < 0 and lane.lane(check, k) != 0.0:
                 wrong = first + k
         if wrong >= 0:
             break
-    addresses.release(potential.frame)
+    addresses.release(frame)
     return wrong

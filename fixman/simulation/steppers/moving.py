@@ -72,8 +72,7 @@ class Moving(Prepared):
         self.front = GHOST_POINTS[GHOSTS - ghosts :, : chain.dim]  # points that do not move
         self.bound = bind(chain, stepper.potential, energies=stepper.decides)
         self.tables = None if stepper.potential is None else self.bound.tables
-        pulled = self.tables is not None or stepper.flow is not None
-        forced = given or self.metric or pulled
+        forced = given or self.metric or self.tables is not None or stepper.flow is not None
         moves = stepper.schedule
         if given and stepper.decides:  # a call ends where velocities are remembered outside
             at = moves.index((stepping.REMEMBER, 0.0)) + 1
@@ -144,8 +143,7 @@ class Moving(Prepared):
         for halving in range(1, stepping.RESCUES + 1):
             pieces = 2**halving
             motion = self._motion(((stepping.PROJECT, 0.0), (stepping.DRIFT, share / pieces)))
-            potential = forces.potential(self.tables, lanes)
-            given = motion, potential, work, (0, 2 * pieces), (0, width)
+            given = motion, forces.potential(None, lanes), work, (0, 2 * pieces), (0, width)
             flat: list[Any] = [*(np.tile(row, width) for row in rows), states.held, np.empty(0)]
             copy = stepping.Replicas(*flat)
             if not stepping.advance(copy, self.system, *given)[2]:

@@ -194,8 +194,8 @@ class Together(Prepared):
         pull = np.linalg.norm(forces[replica, beads], axis=-1)
         worst = int(np.argmax(np.where(np.isfinite(pull), pull, np.inf)))
         cause = f"its largest force from outside is {pull[worst]:.3g}, on bead {worst} of the "
-        cause += "chain: start without overlaps (fixman.push_off; --minimize for a molecule), or "
-        cause += "make dt smaller than "
+        cause += "chain: start without overlaps (fixman.push_off, or minimize a molecule), or make "
+        cause += "dt smaller than "
         if pull[worst] == 0.0:
             cause = "no force acts on it from outside, so v0, kT or dt is too large: dt is "
         raise ConstraintSolveError(
