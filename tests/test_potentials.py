@@ -767,17 +767,22 @@ def test_a_compiled_force_that_returns_its_result_is_refused():
         bind(linear(3, "free", 4), Compiled(force))
 
 
-def test_a_compiled_force_is_compiled_once_for_all_chains_of_a_size():
+def test_a_compiled_force_is_compiled_once_and_each_chain_has_a_record():
     @numba.njit
     def force(x, out):
         out[:] = -x
+        if x[0, 0] > 100.0:
+            out[:] = np.nan
 
-    chains = [linear(3, "free", 5), linear(3, "fixed", 5)]
-    one, two = (bind(chain, Compiled(force))._parts.addresses for chain in chains)
-    assert one == two
-    assert one != bind(linear(3, "free", 6), Compiled(force))._parts.addresses
-    x = frames(chains[0], 1)
-    assert np.array_equal(bind(chains[1], Compiled(force)).force(x), -x)
+    chains = [linear(3, "free", 5), linear(3, "fixed", 5), linear(3, "free", 6)]
+    bound = [bind(chain, Compiled(force)) for chain in chains]
+    functions, records = zip(*(one._parts.addresses for one in bound), strict=True)
+    assert (len(set(functions)), len(set(records))) == (1, 3)
+    with pytest.raises(ValueError, match="in the compiled force force"):
+        bound[0].force(np.full((5, 3), 101.0))
+    for one in bound[1:]:
+        x = frames(one.chain, 1)
+        assert np.array_equal(one.force(x), -x)
 
 
 def test_compiled_forces_of_another_form_are_refused():

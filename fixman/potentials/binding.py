@@ -34,6 +34,7 @@ MOST_KT = 50.0  # kJ/mol, 6000 K
 NEAR = 16  # beads among which one that coincides is looked for
 
 Beads = tuple[tuple[int, ...], ...]
+Address = tuple[int, int]  # of a function, and of the record of what it meets
 NUMBER_OR_WALL = "it must be a finite number, or inf where no chain can be"
 
 
@@ -279,31 +280,26 @@ class Assembly:
             *topology.near(n, bonds(self.chain), term.exclude),
         )
 
-    def call(self, address: int, energy: Any) -> None:
+    def call(self, address: Address, energy: Any) -> None:
         """Add a function at an address, and the energy that belongs to it."""
-        self.addresses.append(address)
+        self.addresses += address
         self.energies.append(energy)
         if self.sampled:
             _require_energy(energy)
             if hasattr(energy, "py_func"):
-                self.energy_addresses.append(self.compiled("energy", energy))
+                self.energy_addresses += self.compiled("energy", energy)
             else:
-                self.energy_addresses.append(self._python(lambda x: own_energy(energy, x, True)))
+                self.energy_addresses += self._python(lambda x: own_energy(energy, x, True))
 
-    def compiled(self, what: str, function: Any) -> int:
+    def compiled(self, what: str, function: Any) -> Address:
         """Watch a compiled function for what it raises and for NaN; return its address."""
-        size = self.chain.n * self.chain.dim
-        known = vars(function).setdefault("_fixman", {}) if hasattr(function, "py_func") else {}
-        if (what, size) not in known:  # once in a process
-            record = np.zeros(1 + size)
-            known[what, size] = (*forces.compiled_address(function, record, what), record)
-        address, compiled, record = known[what, size]
-        record[0] = 0.0
+        record = np.zeros(1 + self.chain.n * self.chain.dim)
+        address, compiled = forces.compiled_address(function, what)
         self.watched.append((what, function, record))
         self.alive.append(compiled)
-        return int(address)
+        return address, record.ctypes.data
 
-    def _python(self, function: Any) -> int:
+    def _python(self, function: Any) -> Address:
         shape = self.chain.n, self.chain.dim
         block = ctypes.c_double * (shape[0] * shape[1])
 
@@ -311,7 +307,7 @@ class Assembly:
             memory: Any = block.from_address(address)
             return np.frombuffer(memory).reshape(shape)
 
-        def called(x: int, out: int, n: int, dim: int) -> None:
+        def called(x: int, out: int, n: int, dim: int, record: int) -> None:
             answer = array(out)
             try:
                 # A copy, since the memory is not theirs to keep.
@@ -320,10 +316,11 @@ class Assembly:
                 self.failures.append(error)
                 answer[:] = np.nan
 
-        kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, *2 * [ctypes.c_int64])
+        pointer, whole = ctypes.c_void_p, ctypes.c_int64
+        kind = ctypes.CFUNCTYPE(None, pointer, pointer, whole, whole, pointer)
         callback = kind(called)
         self.alive.append(callback)
-        return ctypes.cast(callback, ctypes.c_void_p).value or 0
+        return ctypes.cast(callback, ctypes.c_void_p).value or 0, 0
 
     def vector(self, value: Any, name: str) -> Array:
         """Return a vector of the chain's dimension."""

@@ -46,8 +46,9 @@ class PotentialTables(NamedTuple):
     joints : how many, beads and `GHOSTS`
     units : of work to begin with
     field (n · d,) : constant forces
-    external (E,) : addresses of functions (double* x, double* out, int64 n, int64 d) of one chain
-    energies (E,) : the same of functions that write their energy; for samplers only
+    external (2 E,) : addresses of functions (double* x, double* out, int64 n, int64 d, double*
+        record) of one chain, and those of their records
+    energies (2 E,) : the same of functions that write their energy; for samplers only
     """
 
     joints: int
@@ -67,8 +68,8 @@ class PotentialTables(NamedTuple):
 
 
 @written(
-    lambda address, x, first, n, dim: types.void(
-        types.int64, x, types.int64, types.int64, types.int64
+    lambda address, record, x, first, n, dim: types.void(
+        types.int64, types.int64, x, types.int64, types.int64, types.int64
     )
 )
 def call(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -76,45 +77,41 @@ def call(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
     The forces are the next n vectors.
     """
-    at, x, first, n, dim = args
+    at, record, x, first, n, dim = args
     pointer = ir.DoubleType().as_pointer()
-    kind = ir.FunctionType(ir.VoidType(), [pointer, pointer, WHOLE, WHOLE])
-    array = context.make_array(sig.args[1])(context, builder, x)
+    kind = ir.FunctionType(ir.VoidType(), [pointer, pointer, WHOLE, WHOLE, pointer])
+    array = context.make_array(sig.args[2])(context, builder, x)
     start, size = builder.mul(first, dim), builder.mul(n, dim)
     internals.check(context, builder, start, builder.add(size, size), array.nitems)
     data = builder.gep(array.data, [start])
-    out = builder.gep(data, [size])
-    builder.call(builder.inttoptr(at, kind.as_pointer()), [data, out, n, dim])
+    given = [data, builder.gep(data, [size]), n, dim, builder.inttoptr(record, pointer)]
+    builder.call(builder.inttoptr(at, kind.as_pointer()), given)
     return context.get_dummy_value()
 
 
-@written(lambda address: types.CPointer(types.float64)(types.int64))
-def pointer(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    return builder.inttoptr(args[0], context.get_value_type(sig.return_type))
-
-
-def compiled_address(
-    given: Any, record: np.ndarray[Any, Any], what: str = "force"
-) -> tuple[int, Any]:
+def compiled_address(given: Any, what: str = "force") -> tuple[int, Any]:
     """Return the address of a ``force(x, out)``, for `call`, and what keeps it alive.
 
     With ``what="energy"`` it is an ``energy(x)`` that may be infinite, a wall.  No exception can
     pass through compiled code: where there is one, or where finite positions give numbers that are
-    not finite, these are NaN and ``record`` (1 + n d,) holds a 1 and the positions first met.
+    not finite, these are NaN and the record (1 + n d,) holds a 1 and the positions first met.  It
+    is compiled once in a process.
     """
     if not isinstance(given, internals.Dispatcher):
         raise TypeError(
             f"{what} must be compiled by numba.njit, got {type(given).__name__}: an object with "
             "energy(x) and force(x) in plain Python is a potential without Compiled"
         )
+    kept = vars(given).setdefault("_fixman", {})
+    if what in kept:
+        return kept[what]  # type: ignore[no-any-return]
     called = given.py_func.__name__
     name = f"the compiled {what} {called}"
-    address = record.ctypes.data
     wall = what == "energy"
     fill = numba.njit(lambda x, out: _put_first(out, given(x))) if wall else given
 
-    def function(x: Any, out: Any, n: Any, dim: Any) -> None:
-        known = carray(pointer(address), 1 + n * dim)
+    def function(x: Any, out: Any, n: Any, dim: Any, record: Any) -> None:
+        known = carray(record, 1 + n * dim)
         X, F = carray(x, n * dim), carray(out, n * dim)
         for m in range(n * dim):
             F[m] = 0.0
@@ -136,7 +133,7 @@ def compiled_address(
                 known[1:] = X
 
     double = types.CPointer(types.float64)
-    signature = types.void(double, double, types.int64, types.int64)
+    signature = types.void(double, double, types.int64, types.int64, double)
     try:
         compiled: Any = numba.cfunc(signature)(function)
     except numba.core.errors.NumbaError:
@@ -150,6 +147,7 @@ def compiled_address(
             f"{name} returns a value, which nobody reads: it must write the forces into its second "
             "argument, out[:] = …, and return nothing"
         )
+    kept[what] = compiled.address, compiled
     return compiled.address, compiled
 
 
@@ -200,13 +198,13 @@ def add_external(external, work, joints, axes, like):
     width = lane.lanes(like)
     chain = (3 * joints + 1) * width
     for which in range(width):
-        for e in range(external.size):
+        for e in range(0, external.size, 2):
             for k in range(n):  # again, whatever the one before has done to it
                 x = lane_vector(work, GHOSTS + k, which, width, axes)
                 put_vector(work, chain + k, axes, x)
                 # stays if Ctrl-C gets in before the function
                 put_vector(work, chain + n + k, axes, (math.nan, math.nan, math.nan))
-            call(external[e], work, chain, n, len(axes))
+            call(external[e], external[e + 1], work, chain, n, len(axes))
             for k in range(n):
                 at = joints + GHOSTS + k
                 f = vector(work, chain + n + k, axes, 0.0)
@@ -223,12 +221,12 @@ def put_energies(energies, work, joints, axes, like):
     chain = (3 * joints + 1) * width
     for which in range(width):
         total = 0.0
-        for e in range(energies.size):
+        for e in range(0, energies.size, 2):
             for k in range(n):
                 x = lane_vector(work, GHOSTS + k, which, width, axes)
                 put_vector(work, chain + k, axes, x)
             put_vector(work, chain + n, axes, (math.nan, math.nan, math.nan))
-            call(energies[e], work, chain, n, len(axes))
+            call(energies[e], energies[e + 1], work, chain, n, len(axes))
             total += vector(work, chain + n, axes, 0.0)[0]
         work[(3 * joints * len(axes) + 1) * width + which] = total
     return work
