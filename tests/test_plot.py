@@ -126,6 +126,8 @@ def test_free_energies_over_two_torsions(ax):
     energy = ax.collections[0].get_array()
     assert np.sort(energy.compressed()) == pytest.approx([0.0, np.log(3.0)])
     assert energy.T[1, 2] == 0.0
+    fx.plot.ramachandran(ax, np.full(3, np.pi, np.float32), np.zeros(3), bins=5)
+    assert ax.collections[1].get_array().compressed() == pytest.approx([0.0])
 
 
 def test_what_cannot_be_drawn_is_refused(ax, space):
