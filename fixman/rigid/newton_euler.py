@@ -16,9 +16,12 @@ stays local.  (The paper prints the recursion of ν_i without its B.)
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fixman._common import arrays
 from fixman._common.arrays import Array
 from fixman.kernels.rigid.newton_euler import newton_euler_frames
 from fixman.rigid.joints import with_passive
@@ -79,6 +82,44 @@ def without_bias(given: Given, qdd: Array | None = None) -> Array:
     bias, _ = _recursion(given, np.zeros_like(given.last) if qdd is None else qdd, "bias")
     with np.errstate(over="ignore", invalid="ignore"):
         return given.last - bias
+
+
+_SMALL, _DIGITS = 1e-3, 1e-10  # largest correction, relative to the answer, and that of the last
+_ROUNDS = 4  # of corrections
+
+
+def add_unexplained(
+    given: Given, qdd: Array, solve: Callable[[Given], Array], *, once: bool = False
+) -> tuple[int, int] | None:
+    """Add to accelerations those of the torques that they leave unexplained, as `solve` finds them.
+
+    Corrections must be small beside the answer or, because that is zero in equilibrium, what the
+    torques and all the rest would do alone.  ``once`` is enough where masses are alike.  Returns
+    the frame and the body whose acceleration is lost to rounding, or None.
+    """
+    arm, none = given.arm, np.zeros_like(qdd)
+
+    def alone(tau: Array) -> Array:
+        return solve(given._replace(qd=none, last=tau, g=np.zeros(3), W=given.W[:0]))
+
+    size = np.abs(qdd).max(axis=1)
+    for number in range(_ROUNDS):
+        more = alone(without_bias(given, qdd))
+        off = np.abs(more)
+        largest = off.max(axis=1)
+        if number == 0 and (largest > _SMALL * size).any():
+            free = solve(given._replace(last=none))
+            size = np.maximum(size, np.abs([alone(given.last), free]).max(axis=(0, 2)))
+        if not (largest <= _SMALL * size).all():
+            break
+        qdd += more
+        if not np.isfinite(qdd).all():
+            raise arrays.overflow("accelerations", 0, given.lead)
+        if once or (largest <= _DIGITS * size).all():
+            return None
+    frame = int(np.argmax(largest > _DIGITS * size))
+    body = np.searchsorted(arm.rate_offsets, off[frame].argmax(), side="right") - 1
+    return frame, int(body)
 
 
 def _recursion(given: Given, qdd: Array, what: str, kept: int = 1) -> tuple[Array, Array]:

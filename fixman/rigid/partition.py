@@ -42,7 +42,7 @@ from fixman.mechanics.structured import BlockTridiagonal
 from fixman.rigid import model
 from fixman.rigid.joints import driven
 from fixman.rigid.model import Given, SerialChain, workspace
-from fixman.rigid.newton_euler import without_bias, wrenches_of
+from fixman.rigid.newton_euler import add_unexplained, wrenches_of
 from fixman.rigid.spatial import propagation
 
 __all__ = ["forward_dynamics", "hard_block", "joint_wrenches", "logdet_hard", "logdet_mass"]
@@ -146,15 +146,12 @@ def hard_block(arm: SerialChain, q: ArrayLike) -> BlockTridiagonal:
     return BlockTridiagonal(H, below[i[:-1], row[1:], column[:-1]], held[:, 0])
 
 
-_SMALL, _DIGITS = 1e-3, 1e-10  # largest correction, relative to the answer, and that of the last
-_ROUNDS = 4  # of corrections
-
-
 def _motion(given: Given, refine: int) -> Array:
     """Accelerations of every frame, corrected if ``refine`` or where masses ask for it."""
-    out = _solved(given)
-    if refine or _tables(given.arm).corrected:
-        _refine(given, out)
+    out, uneven = _solved(given), _tables(given.arm).corrected
+    if (refine or uneven) and (lost := add_unexplained(given, out, _solved, once=not uneven)):
+        where = arrays.frame_index(lost[0], given.lead)
+        raise _unsuited(lost[1], "its acceleration is lost to rounding", where)
     return out
 
 
@@ -168,40 +165,6 @@ def _solved(given: Given, joints: bool = False) -> Array:
     if bad >= 0:
         raise _failure(given, bad)
     return out
-
-
-def _refine(given: Given, answer: Array) -> None:
-    """Add to accelerations those of the torques that they leave unexplained.
-
-    Corrections must be small beside the answer or, because that is zero in equilibrium, what the
-    torques and all the rest would do alone.  One will do where masses are alike.
-    """
-    arm = given.arm
-    size = np.abs(answer).max(axis=1)
-    for number in range(_ROUNDS):
-        more = _alone(given, without_bias(given, answer))
-        off = np.abs(more)
-        largest = off.max(axis=1)
-        if number == 0 and (largest > _SMALL * size).any():
-            free = _solved(given._replace(last=np.zeros_like(answer)))
-            alone = np.abs([_alone(given, given.last), free]).max(axis=(0, 2))
-            size = np.maximum(size, alone)
-        if not (largest <= _SMALL * size).all():
-            break
-        answer += more
-        if not np.isfinite(answer).all():
-            raise arrays.overflow("accelerations", 0, given.lead)
-        if not _tables(arm).corrected or (largest <= _DIGITS * size).all():
-            return
-    frame = int(np.argmax(largest > _DIGITS * size))
-    rate = int(off[frame].argmax())
-    body = int(np.searchsorted(arm.rate_offsets, rate, side="right")) - 1
-    where = arrays.frame_index(frame, given.lead)
-    raise _unsuited(body, "its acceleration is lost to rounding", where)
-
-
-def _alone(given: Given, tau: Array) -> Array:
-    return _solved(given._replace(qd=np.zeros_like(tau), last=tau, g=np.zeros(3), W=given.W[:0]))
 
 
 def _failure(given: Given, bad: int) -> ValueError:
