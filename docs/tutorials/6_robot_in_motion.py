@@ -46,8 +46,8 @@ text = """<robot name="carrier"> <link name="table"/>
 # Which joint is which
 # --------------------
 # `urdf.read` returns the chain with the names of its joints and links.  The hand is fixed to the
-# forearm, so both are one body.  The table has the axes of the joints in the posture in which all
-# coordinates are zero, in the frame of the base.
+# forearm, so both are one body.  The lines below have the axes of the joints, in the frame of the
+# base, if all coordinates are zero.
 
 file = Path(tempfile.mkdtemp()) / "carrier.urdf"
 file.write_text(text)
