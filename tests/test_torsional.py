@@ -204,6 +204,9 @@ def test_a_run_goes_on_from_python(run, io):
     assert run("torsional", "ala.pdb", *SHORT, "--out", "one")[0] == 0
     assert len(fx.resume("one", 80)) == 9
     assert io.Molecule.of_run(fx.load_run("one")).names[10] == "ALA 2 CB"
+    assert io.Molecule.of_run("one").names[10] == "ALA 2 CB"
+    with pytest.raises(ValueError, match=r"no text of lines; Molecule\.prepare reads files"):
+        io.Molecule(Path("ala.pdb"), ["amber14-all.xml"])
     code, out, _ = run("info", "one")
     assert (code, "units: nm, ps, dalton, kJ/mol\n" in out) == (0, True)
     code, _, err = run("audit", "one")

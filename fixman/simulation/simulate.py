@@ -25,6 +25,7 @@ from fixman.runs.loop import Recorder
 from fixman.simulation import recording, spread, steppers
 from fixman.simulation.recording import Observables
 from fixman.simulation.steppers import State, Stepper
+from fixman.simulation.steppers.stepper import SHORT
 from fixman.simulation.trajectory import REFUSING, TALLY, Run, model_of, pdb_potential
 
 __all__ = ["load_run", "resume", "simulate"]
@@ -329,7 +330,7 @@ def _same_stepper(path: Path, parameters: dict[str, Any], stepper: Stepper | Non
     given = provenance.plain(stepper.parameters())
     if given != parameters:
         changed = [
-            f"{key}={given.get(key)!r} instead of {parameters.get(key)!r}"
+            f"{key}={SHORT.repr(given.get(key))} instead of {SHORT.repr(parameters.get(key))}"
             for key in sorted(set(given) | set(parameters))
             if given.get(key) != parameters.get(key)
         ]

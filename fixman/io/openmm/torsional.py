@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,6 +32,7 @@ from fixman.io.openmm.forces import _BONDED
 from fixman.io.openmm.systems import bonds_of
 from fixman.mechanics.dynamics import project
 from fixman.simulation.observables import torsions
+from fixman.simulation.simulate import load_run
 from fixman.simulation.trajectory import Run, pdb_potential
 
 __all__ = ["HOLDS", "Molecule", "naming"]
@@ -210,12 +212,13 @@ class Molecule(Forces):
         return made
 
     @classmethod
-    def of_run(cls, about: Run | Mapping[str, Any]) -> Molecule:
-        """Make the molecule of a run again, from the run or its ``about``.
+    def of_run(cls, about: Run | Mapping[str, Any] | str | os.PathLike[str]) -> Molecule:
+        """Make the molecule of a run again, from the run, its file or its ``about``.
 
         ValueError if the run has no such molecule, or if the force fields make another System now.
         """
-        described = pdb_potential(about.about if isinstance(about, Run) else about)
+        run = load_run(about) if isinstance(about, str | os.PathLike) else about
+        described = pdb_potential(run.about if isinstance(run, Run) else run)
         if described is None:
             raise ValueError("this run has no PDB file: fixman torsional makes runs that have one")
         given = (described[name] for name in ("pdb", "forcefield", "platform"))
@@ -500,7 +503,7 @@ def _read(text: str) -> files.Read:
             warnings.simplefilter("ignore")
             return files.of_pdb(io.StringIO(text))
     except Exception as error:  # whatever a text that is no PDB makes of the reader
-        hint = "" if "\n" in text else ": it is no text of lines; Molecule.prepare reads files"
+        hint = "" if "\n" in str(text) else ": it is no text of lines; Molecule.prepare reads files"
         said = f"the PDB text cannot be read as a PDB file{hint}: {error!r:.80}"
         raise ValueError(said) from None
 

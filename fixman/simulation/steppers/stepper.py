@@ -28,7 +28,7 @@ __all__ = ["State", "Stepper"]
 Check = Callable[[Any, str], Any]  # takes a value and its name, returns the value to be kept
 FARTHEST = 1e8  # shortest bonds from the origin
 SHORT = Repr()
-SHORT.maxother = 120  # characters of a potential
+SHORT.maxother = SHORT.maxstring = 120  # characters of a potential
 
 
 @dataclass(eq=False)
