@@ -32,7 +32,7 @@ from fixman.kernels.rigid.composite_body import convective_frames, inertia_frame
 from fixman.rigid import model
 from fixman.rigid.joints import driven
 from fixman.rigid.model import Given, SerialChain
-from fixman.rigid.newton_euler import add_unexplained, without_bias
+from fixman.rigid.newton_euler import SMALL, add_unexplained, without_bias
 
 __all__ = ["convective_matrix", "forward_dynamics", "inertia_matrix"]
 __dir__ = __all__.copy  # completion shows public names alone
@@ -76,8 +76,8 @@ def forward_dynamics(
     """Accelerations θ̈ = I⁻¹ (τ − bias) by dense linear algebra.
 
     The bias is inverse dynamics at θ̈ = 0 (Walker & Orin 1982, method 1, with the composite bodies
-    of their method 3).  Torques that the answer leaves are solved for again until the correction is
-    1e-10 of it; if it does not become so small, the frame is refused.  O(n³) time and O(n²) memory
+    of their method 3).  Torques that the answer leaves are solved for again, up to four times, until
+    the correction is 1e-10 of it; corrections above 1e-3 are refused.  O(n³) time and O(n²) memory
     a frame.  Arguments and errors as in `articulated_body.forward_dynamics`.
     """
     given = driven(arm, q, qd, tau, gravity, wrenches)
@@ -99,8 +99,8 @@ def forward_dynamics(
         return np.asarray(np.linalg.solve(matrix, without_bias(given)[..., None])[..., 0])
 
     qdd = solve(given)
-    if lost := add_unexplained(given, qdd, solve):
-        raise model.failure(arm, "accelerations", *lost)
+    if lost := add_unexplained(given, qdd, solve, digits=SMALL):
+        raise model.failure(arm, "accelerations", *lost, given.lead)
     return given.finite(qdd, "accelerations")
 
 

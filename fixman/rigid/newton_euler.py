@@ -84,18 +84,23 @@ def without_bias(given: Given, qdd: Array | None = None) -> Array:
         return given.last - bias
 
 
-_SMALL, _DIGITS = 1e-3, 1e-10  # largest correction, relative to the answer, and that of the last
+SMALL, DIGITS = 1e-3, 1e-10  # largest correction, relative to the answer, and that of the last
 _ROUNDS = 4  # of corrections
 
 
 def add_unexplained(
-    given: Given, qdd: Array, solve: Callable[[Given], Array], *, once: bool = False
+    given: Given,
+    qdd: Array,
+    solve: Callable[[Given], Array],
+    *,
+    once: bool = False,
+    digits: float = DIGITS,
 ) -> tuple[int, int] | None:
     """Add to accelerations those of the torques that they leave unexplained, as `solve` finds them.
 
     Corrections must be small beside the answer or, because that is zero in equilibrium, what the
     torques and all the rest would do alone.  ``once`` is enough where masses are alike.  Returns
-    the frame and the body whose acceleration is lost to rounding, or None.
+    None, or a frame whose last correction is above ``digits`` of the answer, and the body there.
     """
     arm, none = given.arm, np.zeros_like(qdd)
 
@@ -107,17 +112,19 @@ def add_unexplained(
         more = alone(without_bias(given, qdd))
         off = np.abs(more)
         largest = off.max(axis=1)
-        if number == 0 and (largest > _SMALL * size).any():
+        if number == 0 and (largest > SMALL * size).any():
             free = solve(given._replace(last=none))
             size = np.maximum(size, np.abs([alone(given.last), free]).max(axis=(0, 2)))
-        if not (largest <= _SMALL * size).all():
+        if not (largest <= SMALL * size).all():
             break
         qdd += more
         if not np.isfinite(qdd).all():
             raise arrays.overflow("accelerations", 0, given.lead)
-        if once or (largest <= _DIGITS * size).all():
+        if once or (largest <= DIGITS * size).all():
             return None
-    frame = int(np.argmax(largest > _DIGITS * size))
+    if (largest <= digits * size).all():
+        return None
+    frame = int(np.argmax(largest > digits * size))
     body = np.searchsorted(arm.rate_offsets, off[frame].argmax(), side="right") - 1
     return frame, int(body)
 
