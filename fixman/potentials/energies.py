@@ -519,7 +519,7 @@ def terms_of(potential: Any) -> tuple[Any, ...]:
 def described(potential: Any) -> dict[str, Any]:
     if hasattr(potential, "parameters"):
         return dict(potential.parameters())
-    kind = type(potential)
+    kind: Any = type(potential)
     shown = {} if kind.__repr__ is object.__repr__ else {"repr": repr(potential)}
     return {"name": kind.__qualname__, "own": True} | shown
 

@@ -76,9 +76,9 @@ def forward_dynamics(
     """Accelerations θ̈ = I⁻¹ (τ − bias) by dense linear algebra.
 
     The bias is inverse dynamics at θ̈ = 0 (Walker & Orin 1982, method 1, with the composite bodies
-    of their method 3).  Torques that the answer leaves are solved for again, up to four times, until
-    the correction is 1e-10 of it; corrections above 1e-3 are refused.  O(n³) time and O(n²) memory
-    a frame.  Arguments and errors as in `articulated_body.forward_dynamics`.
+    of their method 3).  Torques that the answer leaves are solved for again until the correction is
+    1e-10 of it, four times at most; above 1e-3 it is refused.  O(n³) time and O(n²) memory a frame.
+    Arguments and errors as in `articulated_body.forward_dynamics`.
     """
     given = driven(arm, q, qd, tau, gravity, wrenches)
     matrix = _inertia(given)
