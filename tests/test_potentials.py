@@ -1163,25 +1163,3 @@ def test_descriptions_cannot_be_changed():
 def test_public_names():
     for name in potentials.__all__:
         assert getattr(potentials, name).__doc__
-
-
-def test_resume_refuses_another_potential_of_the_name(tmp_path):
-    from dataclasses import dataclass
-
-    @dataclass
-    class Spring:
-        k: float
-
-        def energy(self, x):
-            return 0.5 * self.k * float((x**2).sum())
-
-        def force(self, x):
-            return -self.k * x
-
-    chain, path = fx.Chain.linear(5), tmp_path / "run.fixman"
-    x0 = fx.random_walks(chain, rng=1)
-    stepper = fx.Newton(0.01, potential=Spring(1.0), kT=1.0)
-    fx.simulate(chain, x0, stepper, 4, every=2, rng=1, out=path)
-    with pytest.raises(ValueError, match=r"not that of the run.*k=2\.0.*k=1\.0"):
-        fx.resume(path, steps=8, stepper=fx.Newton(0.01, potential=Spring(2.0), kT=1.0))
-    assert fx.resume(path, steps=8, stepper=stepper).finished

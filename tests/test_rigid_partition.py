@@ -665,6 +665,39 @@ def test_composite_bodies_of_uneven_masses_are_right_or_refused():
     assert answered > 10
 
 
+WEIGHT = {"gravity": (0, 0, -9.81)}
+FREE = SerialChain(("free",), [np.eye(3)], [[0, 0, 0]], [2.0], [[0.1, 0.2, 0.3]], [np.eye(3) / 9])
+TOP = SerialChain(
+    ("revolute",), [np.eye(3)], [[0, 0, 0]], [1.0], [[0.1, 0.2, 0.4]], [np.eye(3) / 9]
+)
+FLOAT = 19.62 * np.array([[0, 0, 1, 0.2, -0.1, 0]])  # against the weight, at the mass centre
+BALANCED = {
+    "spins": (TOP, [0.1], [1.3], [0.0], {}),
+    "at its last speed": (replace(TOP, damping=[0.5]), [0.3], [1.0], [0.5], {}),
+    "about a vertical axis": (TOP, [0.3], [2.0], [0.0], WEIGHT),
+    "hovers": (FREE, [0, 0, 0, 0, 0, 0, 1], [0] * 6, [0] * 6, WEIGHT | {"wrenches": FLOAT}),
+    "a torque without digits": (TOP, [0.1], [0.0], [5e-324], {}),
+}
+
+
+@pytest.mark.parametrize("name", BALANCED)
+@pytest.mark.parametrize("room", [composite_body, partition])
+def test_forces_that_cancel_leave_no_acceleration(room, name):
+    """The partition took the rounding of the answer for lost digits, and refused."""
+    arm, q, qd, tau, loads = BALANCED[name]
+    assert np.abs(room.forward_dynamics(arm, q, qd, tau, **loads)).max() < 1e-12
+
+
+@pytest.mark.parametrize("room", [composite_body, partition])
+def test_uneven_arms_that_are_held_stay(room):
+    arm = SerialChain.random(6, np.random.default_rng(4))
+    scale = 10.0 ** np.array([3, -2, 2, -3, 0, 1])
+    arm = replace(arm, masses=arm.masses * scale, inertias=(arm.inertias.T * scale).T)
+    q, qd, *_ = state(arm, np.random.default_rng(5), (3,))
+    tau = newton_euler.inverse_dynamics(arm, q, qd, 0 * qd, **WEIGHT)
+    assert np.abs(room.forward_dynamics(arm, q, qd, tau, **WEIGHT)).max() < 1e-9
+
+
 def test_memory_is_kept_for_long_chains():
     rng = np.random.default_rng(3)
     flat = SerialChain.planar(np.ones(2000), np.ones(2000), np.ones(2000))

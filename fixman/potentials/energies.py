@@ -479,7 +479,7 @@ class Compiled(_Term):
     def parameters(self) -> dict[str, Any]:
         """Return the name of the function; JSON cannot hold the rest."""
         function = getattr(self.force, "py_func", self.force)
-        return {"name": function.__qualname__, "own": True}
+        return {"name": f"{function.__module__}.{function.__qualname__}", "own": True}
 
     def _tabulate(self, tables: Assembly) -> None:
         tables.call(tables.compiled("force", self.force), self.energy)
@@ -519,9 +519,7 @@ def terms_of(potential: Any) -> tuple[Any, ...]:
 def described(potential: Any) -> dict[str, Any]:
     if hasattr(potential, "parameters"):
         return dict(potential.parameters())
-    kind: Any = type(potential)
-    shown = {} if kind.__repr__ is object.__repr__ else {"repr": repr(potential)}
-    return {"name": kind.__qualname__, "own": True} | shown
+    return {"name": f"{type(potential).__module__}.{type(potential).__qualname__}", "own": True}
 
 
 def _numbers(value: Any, name: str) -> float | tuple[float, ...]:

@@ -70,7 +70,7 @@ def parameters(flow: Constant | OfTime | None) -> Any:
     """Return a description for JSON; that of a function is only its name."""
     if callable(flow):
         name = getattr(flow, "__qualname__", type(flow).__qualname__)
-        return {"name": name, "own": True}
+        return {"name": f"{flow.__module__}.{name}", "own": True}
     return flow if flow is None else [list(row) for row in flow]
 
 

@@ -4,7 +4,7 @@ import contextlib
 import json
 import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -330,12 +330,22 @@ def _same_stepper(path: Path, parameters: dict[str, Any], stepper: Stepper | Non
     given = provenance.plain(stepper.parameters())
     if given != parameters:
         changed = [
-            f"{key}={SHORT.repr(given.get(key))} instead of {SHORT.repr(parameters.get(key))}"
-            for key in sorted(set(given) | set(parameters))
-            if given.get(key) != parameters.get(key)
+            f"{key}={SHORT.repr(one)} instead of {SHORT.repr(other)}"
+            for key, one, other in _different(given, parameters)
         ]
         raise ValueError(f"the stepper is not that of the run: {', '.join(changed)}")
     return stepper
+
+
+def _different(given: Any, wanted: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Yield names and values in which two descriptions differ; of tables what differs in them."""
+    for key in sorted(set(given) | set(wanted)):
+        one, other = given.get(key), wanted.get(key)
+        if one != other and isinstance(one, dict) and isinstance(other, dict):
+            inner = list(_different(one, other))
+            one, other = ({name: pair[side] for name, *pair in inner} for side in (0, 1))
+        if one != other:
+            yield key, one, other
 
 
 def _of_molecule(
