@@ -19,7 +19,9 @@ between rigid constraints and the limit of very stiff springs.
   --topology-format NAME, --format NAME  formats of both files, by MDAnalysis's names
   --start FRAME, --stop FRAME, --step FRAMES  first frame; frame to stop before; stride
   --workers COUNT | --scheduler ADDRESS  processes on this machine; Dask, tcp://host:8786
-  --out CSV              write ½ ln det H^bb and sizes of every frame and chain
+  --out CSV              write ½ ln det H^bb and sizes of every frame and chain, and
+                         log_weight: from stiff to rigid, or with --as-is from rigid
+                         to stiff
   --plot PNG             draw histograms of ½ ln det H^bb and of soft angles
   --overwrite            replace existing files
 $showing
@@ -57,6 +59,9 @@ def run(arguments: shared.Namespace) -> None:
             _write_csv(table, analysis, report)
         if picture:
             _write_plot(picture, report, arguments.plot.suffix[1:])
+    if arguments.out:
+        ends = ("rigid", "stiff") if report.as_is else ("stiff", "rigid; --as-is turns it round")
+        shared.say(arguments, "log_weight leads from {} to {}".format(*ends))
 
 
 def _analysed(arguments: shared.Namespace) -> tuple[MetricAnalysis, tuple[str, ...]]:

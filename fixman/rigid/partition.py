@@ -259,7 +259,8 @@ def _rows(arm: SerialChain) -> Array:
 def _unsuited(body: int, reason: str, frame: Frame = None) -> SingularConstraintError:
     return SingularConstraintError(
         f"the partition cannot take body {body} (counted from 0; {reason}",
-        "): its mass or inertia is too small beside m ℓ² and its neighbours; use articulated_body",
+        "): its mass or inertia is too small beside m ℓ² and its neighbours; use articulated_body "
+        "(or composite_body if joints have several rates and masses differ by powers of ten)",
         frame=frame,
         body=int(body),
     )
