@@ -31,6 +31,10 @@ class Wide(Terms):
     shape = (2, *X.shape)
 
 
+class Elsewhere(Terms):
+    model = fx.System(CHAIN, 4, box=9.0)
+
+
 @numba.njit
 def writes_to_x(x, out):
     out[:] = -x
@@ -73,6 +77,17 @@ def test_own_potentials_keep_their_forces():
     )
 
 
+def test_no_pair_is_missed_of_chains_far_apart():
+    """Separations from the first bead of a cell are kept in single precision."""
+    pairs = fx.System(fx.Chain.linear(1), 100)
+    for seed in (14, 15, 18):
+        x = np.rint(np.random.default_rng(seed).uniform(-9e7, 9e7, (50, 3)))
+        x = np.repeat(x, 2, axis=0)
+        x[1::2, 0] += 1.0
+        assert bind(pairs, WCA()).energy(x) == 50.0
+        assert bind(pairs, WCA(skin=0.01)).energy(x) == 50.0
+
+
 def test_whole():
     """Chains longer than the box come back bond by bond, from their first beads on."""
     kinds = [(fx.Chain.linear(30), 2), (fx.Chain.star(3, 9), 1)]
@@ -105,6 +120,13 @@ REFUSED = {
         lambda: fx.simulate(SYSTEM, wrapped(), fx.MonteCarlo(), 1),
     ),
     "wrapped start": (fx.FrameError, "wrapped", lambda: fx.push_off(SYSTEM, wrapped())),
+    "wrapped bends": (
+        fx.FrameError,
+        "wrapped",
+        lambda: bind(SYSTEM, Bending(1.0)).energy(wrapped()),
+    ),
+    "another system": (ValueError, "is of another system", lambda: bind(SYSTEM, Elsewhere())),
+    "huge": (ValueError, "another unit", lambda: bind(fx.System(CHAIN, 2), WCA(sigma=1e20))),
     "wrapped pressure": (
         fx.FrameError,
         "wrapped",

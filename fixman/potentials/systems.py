@@ -32,6 +32,7 @@ REMAKE = 4.5  # time of a table over that of forces from it
 ROOM = 24  # neighbours of a bead to begin with
 CELLS = 4  # at most, for each bead
 FARTHEST = 1e8  # σ from the origin, or edges of the box
+LARGEST = 1e15  # of cutoffs, and of one over them: neighbours are found in single precision
 PIECE = 4096  # beads that are worth a thread
 
 
@@ -75,6 +76,10 @@ class BoundSystem:
             raise ValueError("only one pair potential, WCA or LennardJones, can be in a sum")
         pair = pairs[0] if pairs else None
         own = [t for t in terms if isinstance(t, Compiled) or not hasattr(t, "_tabulate")]
+        for term in own:
+            model = getattr(term, "model", system)
+            if isinstance(model, System) and model != system:
+                raise ValueError(f"{term!r:.80} is of another system, {model!r:.80}")
         if system.chains == 1 and system.box is None and not isinstance(pair, Softened):
             pair, own = None, []  # a chain by itself keeps its own way of summing, and its bits
         self.pair, self.own = pair, own
@@ -215,6 +220,8 @@ class BoundSystem:
         array = arrays.real(x, tail, "x")
         arrays.require_finite(array, tail, "x")
         self.require_near(array)
+        if self.inside is not None:
+            self.system.require_whole(array, "x")
         return array.reshape(-1, *tail), array.shape[:-2]
 
     def require_near(self, x: Array) -> None:
@@ -231,6 +238,11 @@ class PairForces:
         n, sigma = system.n, arrays.one_or_each(term.sigma, system.n, "sigma")
         cutoff, energy, slope = term.cut()
         reach = cutoff * float(sigma.max())
+        if not 1.0 / LARGEST < reach < LARGEST:
+            raise ValueError(
+                f"the cutoff is {reach:.3g}, and must lie between {1 / LARGEST:g} and {LARGEST:g}: "
+                "choose another unit of length"
+            )
         self.skin = SKIN * term.skin * float(sigma.max())
         self.reach, self.most, self.served = reach, np.inf, 0
         if system.box is not None:
