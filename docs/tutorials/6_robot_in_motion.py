@@ -46,8 +46,8 @@ text = """<robot name="carrier"> <link name="table"/>
 # Which joint is which
 # --------------------
 # `urdf.read` returns the chain with the names of its joints and links.  The hand is fixed to the
-# forearm, so both are one body.  The lines below have the axes of the joints, in the frame of the
-# base, if all coordinates are zero.
+# forearm, so both are one body.  The printed table has the axes of the joints in the frame of
+# the base, with all coordinates at zero.
 
 file = Path(tempfile.mkdtemp()) / "carrier.urdf"
 file.write_text(text)
@@ -109,8 +109,9 @@ with fx.plot.style():
 # ---------------------------
 # A PD controller pulls towards the path.  A computed-torque controller chooses an acceleration, and
 # computes the torque for it by inverse dynamics.  `simulate` calls the controller in the middle of
-# each step.  There are four runs.  In the last one the hand carries 1 kg that the
-# model of the controller does not have.
+# each step.  There are four runs: PD, computed torque, computed torque with half the step,
+# and computed torque with a load of 1 kg in the hand, which the model of the controller does not
+# have.
 #
 # With the right model only the error of the time step is left.  This error falls to a quarter when
 # the step is halved.  Under the PD controller the arm hangs below its goal, by the torque of the
