@@ -11,6 +11,7 @@ import fixman as fx
 from drifting import Drift
 from fixman import observables
 from fixman.chains.chain import bonds
+from fixman.io.dump import write_dump
 from fixman.simulation import simulate as simulation
 from fixman.simulation.simulate import simulate
 
@@ -331,3 +332,45 @@ def test_hdf5_files_that_were_changed_are_refused(tmp_path, peer):
             file[place] = text
 
         changed("fixman/run", says)
+
+
+def shown(run, frame):
+    """Return positions of replica 1 in the box, from its lower corner in open space."""
+    x, box = run.x[frame, 1], run.system.box
+    return x - x.min(axis=0) + 1.0 if box is None else np.mod(x, box)
+
+
+@pytest.mark.filterwarnings("ignore:Reader has no dt:UserWarning")
+@pytest.mark.parametrize("dim", [2, 3])
+@pytest.mark.parametrize("edge", [None, 4.0])
+def test_dumps_open_in_mdanalysis(tmp_path, peer, dim, edge):
+    """Positions, with their images, and velocities are those of the run to twelve digits."""
+    mda = peer("MDAnalysis")
+    kinds = [(fx.Chain.linear(5, dim=dim), 2), (fx.Chain.linear(3, dim=dim, masses=2.0), 1)]
+    system = fx.System(kinds, box=edge)
+    x0 = fx.random_walks(fx.System(kinds, box=9.0), 2, rng=1)
+    run = fx.simulate(system, x0, fx.Langevin(0.02), 40, every=10, rng=2)
+    path = tmp_path / "run.lammpstrj"
+    write_dump(run, path, replica=1)
+    text = path.read_text().splitlines()
+    count, each = system.n, system.n + 9
+    assert len(text) == each * len(run)
+    for k in range(len(run)):
+        head, rows = text[k * each : k * each + 9], text[k * each + 9 : (k + 1) * each]
+        assert (int(head[1]), int(head[3])) == (run.steps[k], count)
+        ends = np.array([line.split() for line in head[5:8]], float)
+        table = np.array([row.split() for row in rows], float)
+        found = table[:, 3:6] + table[:, 6:9] * np.diff(ends)[:, 0]
+        np.testing.assert_allclose(found[:, :dim], run.x[k, 1], atol=1e-10)
+        np.testing.assert_allclose(table[:, 9 : 9 + dim], run.v[k, 1], atol=1e-10)
+        assert np.all((table[:, 3:6] >= ends[:, 0]) & (table[:, 3:6] <= ends[:, 1]))
+    np.testing.assert_array_equal(table[:, 1], system.molecules() + 1)
+    np.testing.assert_array_equal(table[:, 2], [1] * 10 + [2] * 3)
+    universe = mda.Universe.empty(count, trajectory=True)
+    universe.load_new(str(path), format="LAMMPSDUMP")
+    assert len(universe.trajectory) == len(run)
+    np.testing.assert_allclose(universe.trajectory[2].positions[:, :dim], shown(run, 2), atol=1e-5)
+    with pytest.raises(ValueError, match="a dump holds one: choose it, replica=0"):
+        write_dump(run, tmp_path / "two.lammpstrj")
+    with pytest.raises(FileExistsError):
+        write_dump(run, path, replica=0)

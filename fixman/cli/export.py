@@ -1,14 +1,15 @@
-"""Write chains to GSD, HDF5, PDB, DCD, XTC or TRR; write rigid bodies to CSV or PDB.
+"""Write chains to GSD, HDF5, LAMMPS dumps, PDB, DCD, XTC or TRR; write rigid bodies to CSV or PDB.
 
 usage: fixman export RUN --to FILE [flags]
 
 Chains: .gsd is for OVITO, MDAnalysis and HOOMD, in single precision and with bonds.
-.h5 has all numbers in double precision (H5MD). .dcd, .xtc and .trr need a run in space.
+.h5 has all numbers in double precision (H5MD). .lammpstrj is LAMMPS's text dump, with box,
+images and velocities. .dcd, .xtc and .trr need a run in space.
 Runs of fixman torsional also take .pdb; a .pdb of the first frame comes with .dcd, .xtc, .trr.
 Runs of fixman rigid: .csv has all numbers, .pdb joints and tip for VMD or PyMOL.
 
   RUN                    file of the run, finished or not
-  --to FILE              new file: .gsd, .h5, .pdb, .dcd, .xtc, .trr or .csv
+  --to FILE              new file: .gsd, .h5, .pdb, .dcd, .xtc, .trr, .lammpstrj or .csv
   --replica N            one replica, counted from 0; default all, one molecule each
   --start FRAME, --stop FRAME, --step FRAMES  first frame; frame to stop before; stride
   --overwrite            replace an existing file
@@ -27,6 +28,7 @@ WRITERS = {
     ".gsd": "gsd.write_gsd",
     **dict.fromkeys(HDF5, "hdf5.write_hdf5"),
     **dict.fromkeys((".pdb", ".dcd", ".xtc", ".trr"), "mdanalysis.trajectories.write_frames"),
+    ".lammpstrj": "dump.write_dump",
 }
 BODIES = {".csv": "to_csv", ".pdb": "to_pdb"}  # methods of a run of rigid bodies
 

