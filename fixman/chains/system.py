@@ -227,7 +227,10 @@ class System:
 def require_model(model: Chain | System) -> None:
     """Refuse anything but a `Chain` or a `System`."""
     if not isinstance(model, (Chain, System)):
-        raise TypeError(f"chain must be a fixman.Chain or System, got {type(model).__name__}")
+        name = type(model).__name__
+        hint = ": for rigid bodies take fixman.rigid, such as rigid.motion.simulate"
+        rigid = name in ("SerialChain", "Linkage", "Robot")
+        raise TypeError(f"chain must be a fixman.Chain or System, got {name}{hint * rigid}")
 
 
 def wrapped(x: Array, box: Array) -> Array:
