@@ -56,7 +56,8 @@ print(f"{force.getName()} on {len(force.getParticles())} of {plain.getNumParticl
 # %%
 # One more line is needed, after the Context is made.  The potential is proportional to the
 # temperature, and ``set_temperature`` gives the force the temperature of the thermostat.  The time
-# step of 20 fs is long, because nothing vibrates here.  With a force field take your usual step.
+# step can be as long as 20 fs, because nothing vibrates here.  With a force field take your usual
+# step.
 
 chain = fx.Chain.linear(5, masses=masses)
 start = fx.random_walks(chain, copies, lengths=length, rng=1)
