@@ -10,7 +10,7 @@ from fixman._common.arrays import Array
 from fixman._common.files import new_file
 from fixman.chains.coordinates import Index
 from fixman.chains.system import System
-from fixman.simulation.trajectory import Run, chosen_replica, require_run
+from fixman.simulation.trajectory import Run, only_replica, require_run
 
 __all__ = ["write_dump"]
 __dir__ = __all__.copy  # completion shows public names alone
@@ -26,14 +26,14 @@ def write_dump(
 
     Slice the run to write fewer frames, ``run[::10]``; ``replica`` is needed if it has several.
     Bead k has the ID k + 1; chains are molecules, and beads with equal masses have one type, as in
-    `fixman.io.lammps.write_data`.  Numbers have twelve digits.  FileExistsError if the file exists,
-    unless ``overwrite``; ValueError if the run has several replicas, and none is chosen.
+    `fixman.io.lammps.write_data`.  Numbers are those of the run, in its units, with twelve digits.
+    O(n) a frame.  FileExistsError if the file exists, unless ``overwrite``; ValueError if the run
+    has no frame, or several replicas and none is chosen.
     """
     require_run(run)
-    if replica is None and run.replicas > 1:
-        said = f"the run has {run.replicas} replicas, and a dump holds one"
-        raise ValueError(f"{said}: choose it, replica=0; .gsd and .h5 hold all")
-    place, model = chosen_replica(run, replica or 0), run.system
+    if not len(run):
+        raise ValueError("the run has no frame to write")
+    place, model = only_replica(run, replica, "a dump holds"), run.system
     names = np.column_stack([np.arange(1, model.n + 1), model.molecules() + 1, types_of(model)])
     bounds = "pp pp pp" if model.box is not None else "ss ss ss"
     with new_file(path, overwrite) as temporary, temporary.open("w", encoding="ascii") as file:

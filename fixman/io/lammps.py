@@ -292,8 +292,9 @@ def write_data(
     model = System(model) if isinstance(model, Chain) else model
     x = arrays.real(x, (model.n, model.dim), "x").reshape(model.n, model.dim)
     arrays.require_finite(x, x.shape, "x")
-    kinds = types_of(model)
-    if types is not None:
+    if types is None:
+        kinds = types_of(model)
+    else:
         given = arrays.real(types, (model.n,), "types").reshape(model.n)
         pairs = np.unique(np.column_stack([given, model.masses]), axis=0)[:, 0]
         if not np.array_equal(pairs, np.arange(1, pairs.size + 1)):

@@ -126,7 +126,7 @@ class BoundSystem:
         SingularCoordinateError where beads coincide.  ValueError for a `Compiled` potential without
         an energy.
         """
-        x, lead = self._frames(x)
+        x, lead = self._frames(x, whole=self.inside is not None)
         found = np.zeros(len(x))
         for (chain, _), part in zip(self.system.kinds, self.system.split(x), strict=True):
             if self.inside is not None:
@@ -139,7 +139,7 @@ class BoundSystem:
 
     def force(self, x: ArrayLike) -> Array:
         """Return the forces −∂U/∂x (..., n, dim) in configurations (..., n, dim)."""
-        x, lead = self._frames(x)
+        x, lead = self._frames(x, whole=self.inside is not None)
         found = self._one_by_one(x)
         if self.inside is not None:
             both = zip(self.system.kinds, self.system.split(x), strict=True)
@@ -160,8 +160,7 @@ class BoundSystem:
             raise ValueError("a system in open space has no pressure: give it a box")
         if self.own or not invariant(self.inside):
             raise ValueError("a pressure needs a potential that no shift of a chain changes")
-        x, lead = self._frames(x)
-        system.require_whole(x, "x")
+        x, lead = self._frames(x, whole=True)
         virial = self._of_pairs(x)[1] if self.pair else np.zeros(len(x))
         forces = self._one_by_one(x)
         for (chain, _), y, f in zip(
@@ -215,12 +214,12 @@ class BoundSystem:
                 self.refuse(one)
         return out
 
-    def _frames(self, x: ArrayLike) -> tuple[Array, tuple[int, ...]]:
+    def _frames(self, x: ArrayLike, whole: bool) -> tuple[Array, tuple[int, ...]]:
         tail = (self.system.n, self.system.dim)
         array = arrays.real(x, tail, "x")
         arrays.require_finite(array, tail, "x")
         self.require_near(array)
-        if self.inside is not None:
+        if whole:
             self.system.require_whole(array, "x")
         return array.reshape(-1, *tail), array.shape[:-2]
 

@@ -30,9 +30,10 @@ from fixman._common.arrays import Array, flag
 from fixman.kernels.rigid.articulated_inertia import LOST
 from fixman.kernels.rigid.composite_body import convective_frames, inertia_frames
 from fixman.rigid import model
+from fixman.rigid._corrections import SMALL, add_unexplained, uneven
 from fixman.rigid.joints import driven
 from fixman.rigid.model import Given, SerialChain
-from fixman.rigid.newton_euler import SMALL, add_unexplained, without_bias
+from fixman.rigid.newton_euler import without_bias
 
 __all__ = ["convective_matrix", "forward_dynamics", "inertia_matrix"]
 __dir__ = __all__.copy  # completion shows public names alone
@@ -99,9 +100,10 @@ def forward_dynamics(
         return np.asarray(np.linalg.solve(matrix, without_bias(given)[..., None])[..., 0])
 
     qdd = solve(given)
-    traces = np.trace(arm.inertias, axis1=1, axis2=2)
-    uneven = arm.masses.min() < 1e-4 * arm.masses.max() or traces.min() < 1e-6 * traces.max()
-    if uneven and (lost := add_unexplained(given, qdd, solve, digits=SMALL)):
+    if "composite_body" not in arm._tables:
+        traces = np.trace(arm.inertias, axis1=1, axis2=2)
+        arm._tables["composite_body"] = uneven(arm.masses, traces)
+    if arm._tables["composite_body"] and (lost := add_unexplained(given, qdd, solve, digits=SMALL)):
         raise model.failure(arm, "accelerations", *lost, given.lead)
     return given.finite(qdd, "accelerations")
 

@@ -16,8 +16,6 @@ stays local.  (The paper prints the recursion of ν_i without its B.)
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -81,66 +79,6 @@ def without_bias(given: Given, qdd: Array | None = None) -> Array:
     bias, _ = _recursion(given, np.zeros_like(given.last) if qdd is None else qdd, "bias")
     with np.errstate(over="ignore", invalid="ignore"):
         return given.last - bias
-
-
-SMALL, DIGITS = 1e-3, 1e-10  # largest correction, relative to the answer, and that of the last
-_ROUNDS = 4  # of corrections
-_NOISE = 1e-12  # correction, relative to accelerations of bodies, and
-_LEAST = 1e-290  # a correction that need not be looked at
-
-
-def add_unexplained(
-    given: Given,
-    qdd: Array,
-    solve: Callable[[Given], Array],
-    *,
-    once: bool = False,
-    digits: float = DIGITS,
-) -> tuple[int, int] | None:
-    """Add to accelerations those of the torques that they leave unexplained, as `solve` finds them.
-
-    Corrections must be small beside the answer or, because that is zero in equilibrium, beside what
-    the torques and all the rest would do alone; or be rounding beside accelerations of bodies.
-    ``once`` is enough where masses are alike.  Returns None, or a frame whose last correction is
-    above ``digits`` of the answer, and the body there.
-    """
-    none = np.zeros_like(qdd)
-    at_rest = given._replace(qd=none, last=none, g=np.zeros(3), W=given.W[:0])
-    size = np.abs(qdd).max(axis=1)
-    going, noise = np.ones(size.shape, bool), np.full(size.shape, _LEAST)
-    for number in range(_ROUNDS):
-        more = solve(at_rest._replace(last=without_bias(given, qdd)))
-        largest = np.where(going, np.abs(more).max(axis=1), 0.0)
-        unsure = largest > np.maximum(SMALL * size, noise)
-        if number == 0 and unsure.any():
-            both = solve(at_rest._replace(last=given.last)), solve(given._replace(last=none))
-            size = np.where(unsure, np.maximum(size, np.abs(both).max(axis=(0, 2))), size)
-            noise = np.where(unsure, np.maximum(noise, _NOISE * _turning(given)), noise)
-            unsure = largest > np.maximum(SMALL * size, noise)
-        if unsure.any():
-            break
-        qdd[going] += more[going]
-        given.finite(qdd, "accelerations")
-        going &= largest > np.maximum(DIGITS * size, noise)
-        if once or not going.any():
-            return None
-    lost = ~(largest <= np.maximum(digits * size, noise))
-    if not lost.any():
-        return None
-    frame = int(lost.argmax())
-    body = np.searchsorted(given.arm.rate_offsets, np.abs(more[frame]).argmax(), side="right") - 1
-    return frame, int(body)
-
-
-def _turning(given: Given) -> Array:
-    """Return the size (frames,) of accelerations of bodies by rates, weight and wrenches."""
-    arm = given.arm
-    reach = np.linalg.norm(arm.centres, axis=1) + np.linalg.norm(arm.translations, axis=1)
-    length = float(reach.max()) or 1.0
-    pull = np.linalg.norm(given.W[:, :3].reshape(-1, arm.n, 3), axis=-1).max(axis=1, initial=0.0)
-    falling = np.linalg.norm(given.g) + (pull / arm.masses.sum() if pull.size else 0.0)
-    turning: Array = np.abs(given.qd).max(axis=1) ** 2 + falling / length
-    return turning * max(1.0, length)
 
 
 def _recursion(given: Given, qdd: Array, what: str, kept: int = 1) -> tuple[Array, Array]:

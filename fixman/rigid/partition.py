@@ -40,9 +40,10 @@ from fixman.kernels.rigid import links, partition
 from fixman.kernels.rigid.links import ARMATURE, PITCH
 from fixman.mechanics.structured import BlockTridiagonal
 from fixman.rigid import model
+from fixman.rigid._corrections import add_unexplained, uneven
 from fixman.rigid.joints import driven
 from fixman.rigid.model import Given, SerialChain, workspace
-from fixman.rigid.newton_euler import add_unexplained, wrenches_of
+from fixman.rigid.newton_euler import wrenches_of
 from fixman.rigid.spatial import propagation
 
 __all__ = ["forward_dynamics", "hard_block", "joint_wrenches", "logdet_hard", "logdet_mass"]
@@ -148,8 +149,10 @@ def hard_block(arm: SerialChain, q: ArrayLike) -> BlockTridiagonal:
 
 def _motion(given: Given, refine: int) -> Array:
     """Accelerations of every frame, corrected if ``refine`` or where masses ask for it."""
-    out, uneven = _solved(given), _tables(given.arm).corrected
-    if (refine or uneven) and (lost := add_unexplained(given, out, _solved, once=not uneven)):
+    out, all_rounds = _solved(given), _tables(given.arm).corrected
+    if (refine or all_rounds) and (
+        lost := add_unexplained(given, out, _solved, once=not all_rounds)
+    ):
         where = arrays.frame_index(lost[0], given.lead)
         raise _unsuited(lost[1], "its acceleration is lost to rounding", where)
     return out
@@ -228,11 +231,9 @@ def _built(arm: SerialChain) -> _Tables:
         raise arrays.overflow("mobilities of the bodies", 0, ())
     rotors = arm.armature[arm.armature > 0]
     log_masses = 3 * np.log(arm.masses).sum() + np.log(moments).sum() + np.log(rotors).sum()
-    # Accelerations can be small differences of much larger ones.
-    m, tilt = arm.masses, np.abs(arm.rotations[1:, [0, 1, 2, 2], [2, 2, 0, 1]])
-    uneven = m.min() < 1e-4 * m.max() or moments.min() < 1e-6 * moments.max()
+    tilt = np.abs(arm.rotations[1:, [0, 1, 2, 2], [2, 2, 0, 1]])
     parallel = not arm.kinds.any() and (tilt <= np.finfo(float).eps).all()
-    return _Tables(table, float(log_masses), bool(uneven or parallel))
+    return _Tables(table, float(log_masses), bool(uneven(arm.masses, moments) or parallel))
 
 
 def _pitched(arm: SerialChain) -> Array:

@@ -127,6 +127,14 @@ def chosen_replica(run: Run, replica: Any) -> int:
     return number % run.replicas
 
 
+def only_replica(run: Run, replica: Any, files: str) -> int:
+    """Return the replica that is chosen for ``files`` that hold one; it may go unsaid of one."""
+    if replica is None and run.replicas > 1:
+        said = f"the run has {run.replicas} replicas, and {files} one"
+        raise ValueError(f"{said}: choose it, replica=0; .gsd and .h5 hold all")
+    return chosen_replica(run, replica or 0)
+
+
 def pdb_potential(about: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return what a run says of the molecule of its PDB file, or None for any other run."""
     potential = about["stepper"].get("potential")

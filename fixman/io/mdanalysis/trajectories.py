@@ -16,7 +16,13 @@ import numpy as np
 from fixman._common import arrays
 from fixman._common.files import OVERWRITE, new_file
 from fixman.potentials.binding import in_openmm_units
-from fixman.simulation.trajectory import Run, chosen_replica, pdb_potential, require_run
+from fixman.simulation.trajectory import (
+    Run,
+    chosen_replica,
+    only_replica,
+    pdb_potential,
+    require_run,
+)
 
 __all__ = ["universe_of", "write_frames"]
 __dir__ = __all__.copy  # completion shows public names alone
@@ -82,10 +88,7 @@ def write_frames(
         raise ValueError("this run has no PDB file: write .dcd, .xtc, .trr, .gsd or .h5")
     if run.model.dim != DIM:
         raise ValueError(f"these formats are for space, and the run has dim={run.model.dim}")
-    if replica is None and run.replicas > 1:
-        said = f"the run has {run.replicas} replicas, and these files hold one"
-        raise ValueError(f"{said}: choose it, replica=0; .gsd and .h5 hold all")
-    place = chosen_replica(run, replica or 0)
+    place = only_replica(run, replica, "these files hold")
     bare = MDAnalysis.Universe.empty(run.model.n, trajectory=True)
     universe = _topology(run, described["pdb"]) if described else bare
     scale = _scale(run)

@@ -182,10 +182,12 @@ def find_neighbours(x, grid, table, beads, first, last):
     """
     wide, fullest = beads.reach, 0  # by loops: reductions of arrays take seconds to compile
     for a in range(x.shape[1]):
-        low = high = table.x[0, a]  # beads of a cell may be far apart in open space
-        for i in range(len(x)):
-            low, high = min(low, table.x[i, a]), max(high, table.x[i, a])
-        wide = max(wide, grid.edges[a], high - low, 1.0 / grid.scale[a])
+        wide = max(wide, grid.edges[a], 1.0 / grid.scale[a])
+        if grid.edges[a] == 0.0:  # beads of a cell may be far apart in open space
+            low = high = table.x[0, a]
+            for i in range(len(x)):
+                low, high = min(low, table.x[i, a]), max(high, table.x[i, a])
+            wide = max(wide, high - low)
     for c in range(table.starts.size - 1):
         fullest = max(fullest, table.starts[c + 1] - table.starts[c])
     limit = np.float32((beads.reach + 1e-6 * wide) ** 2)
