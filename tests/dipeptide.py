@@ -1,4 +1,10 @@
-"""Alanine dipeptide as a PDB file, and a force field with implicit solvent that is fast."""
+"""Alanine dipeptide as a PDB file, in implicit solvent that is fast, and in water."""
+
+import io
+
+import numpy as np
+
+import fixman as fx
 
 FIELD = ("amber99sbildn.xml", "amber99_obc.xml")
 TEXT = """\
@@ -27,3 +33,47 @@ ATOM     22  H3  NME     3       6.360   8.648  -0.890
 TER
 END
 """
+
+
+def wet_dipeptide(mm, edge, cutoff, **options):
+    """Return alanine dipeptide in water, and positions near a minimum, waters in their shape."""
+    pdb = mm.app.PDBFile(io.StringIO(TEXT))
+    field = mm.app.ForceField("amber14-all.xml", "amber14/tip3p.xml")
+    modeller = mm.app.Modeller(pdb.topology, pdb.positions)
+    modeller.addSolvent(field, boxSize=mm.Vec3(edge, edge, edge))
+    given = field.createSystem(
+        modeller.topology, nonbondedMethod=mm.app.PME, nonbondedCutoff=cutoff,
+        switchDistance=0.85 * cutoff, removeCMMotion=False, **options,
+    )  # fmt: skip
+    context = mm.Context(given, mm.VerletIntegrator(0.001), mm.Platform.getPlatformByName("CPU"))
+    context.setPositions(modeller.positions)
+    mm.LocalEnergyMinimizer.minimize(context, 10.0, 100)
+    context.applyConstraints(1e-9)
+    return given, np.array(context.getState(positions=True).getPositions(asNumpy=True)._value)
+
+
+def kinetic(system, v):
+    return 0.5 * np.einsum("k,...ka,...ka->...", system.masses, v, v)
+
+
+def temperatures(system, forces, run, dt):
+    """Return kT of water's translation and rotation and of the peptide (frames, 3).
+
+    Velocities are those of the middle of a step, which harmonic motion leaves at kT for any dt
+    (Leimkuhler and Matthews 2013); at its ends they are low by (ω dt/2)².
+    """
+    x, v = run.x[:, 0], run.v[:, 0]
+    parts = zip(*map(system.split, (x, v, forces.force(x))), strict=True)
+    found = []
+    for (chain, many), (y, w, f) in zip(system.kinds, parts, strict=True):
+        push = fx.forward_dynamics(chain, y, np.zeros_like(y), force=f).acceleration
+        w = w + 0.5 * dt * push
+        twice = np.einsum("k,tcka,tcka->t", chain.masses, w, w)
+        if chain.n == 3:
+            centre = np.average(w, axis=-2, weights=chain.masses)
+            moving = chain.masses.sum() * np.sum(centre**2, axis=(1, 2))
+            found += [moving / (3 * many), (twice - moving) / (3 * many)]
+        elif chain.n > 3:
+            found.append(twice / (many * (3 * chain.n - chain.hard.size)))
+    peptide, *water = found
+    return np.stack([*water, peptide], axis=1)

@@ -182,6 +182,37 @@ def test_newton_conserves_momentum_and_energy_to_second_order(small):
     assert np.abs(run.x[-1, 0]).max() > 5.0
 
 
+@pytest.mark.thorough
+def test_a_melt_keeps_its_energy():
+    """Newton in 100 chains of 20 beads, at the recommended dt and at half of it.
+
+    WCA has jumps in its second derivative, so each energy walks at random; the mean is a drift.
+    """
+    dt, edge = 0.005, (100 * 20 / 0.85) ** (1 / 3)
+    system = fx.System(fx.Chain.linear(20), 100, box=edge)
+    walks = fx.random_walks(system, 4, rng=1)
+    x = np.array([fx.push_off(system, walk, rng=1) for walk in walks])
+    warm = fx.simulate(system, x, fx.Langevin(dt, potential=WCA()), 4000, every=4000, rng=1)
+    v0 = warm.v[-1] - np.average(warm.v[-1], axis=-2, weights=system.masses)[:, None]
+    spreads = []
+    for step, span in ((dt, 100), (dt / 2, 5)):
+        stepper = fx.Newton(step, potential=WCA())
+        run = fx.simulate(system, warm.x[-1], stepper, round(span / step), every=50, v0=v0)
+        kinetic = 0.5 * np.einsum("k,frkd->fr", system.masses, run.v**2)
+        energy = bind(system, WCA()).energy(run.x) + kinetic
+        spreads.append(np.sqrt(np.mean((energy[run.times <= 5] - energy[0]) ** 2)))
+        drift = 1000 * step * np.polyfit(run.times, energy, 1)[0] / system.n
+        momentum = np.abs(np.einsum("k,frkd->frd", system.masses, run.v)).max()
+        print(f"dt {step}: energy {drift} kT a bead in 1000 steps, {spreads[-1]:.4f} kT rms")
+        assert abs(drift.mean()) < 2e-5  # four standard errors
+        assert momentum < 1e-9
+    assert 3.0 < spreads[0] / spreads[1] < 5.5
+    bonds = np.diff(system.split(run.x[-1])[0], axis=-2)
+    np.testing.assert_allclose(np.linalg.norm(bonds, axis=-1), 1.0, rtol=1e-10)
+    wrapped = np.diff(system.split(np.mod(run.x[-1], edge))[0], axis=-2)
+    assert np.abs(wrapped).max() > edge / 2  # chains cross the edges of the box
+
+
 def test_hard_values_stay(small):
     system, x = small
     run = fx.simulate(system, x, fx.Langevin(0.005, potential=WCA()), 50, every=50, rng=1)
