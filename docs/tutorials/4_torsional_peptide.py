@@ -56,8 +56,8 @@ for chain in (peptide.chain(), peptide.chain(hold=["methyl", "peptide"])):
     print("bonds that turn:", chain.soft.size - 6)  # six place the whole molecule
 
 # %%
-# Bonds and angles are always hard, which means constrained.  By default every bond that is not
-# terminal turns.  Seven bonds do so here.  The second chain holds methyl groups and peptide bonds
+# Bonds and angles are always hard, which means constrained.  By default every bond turns that
+# is neither terminal nor in a small ring.  Seven bonds turn here.  The second chain holds methyl groups and peptide bonds
 # as well, so only the torsions φ and ψ are left.  This page takes the second chain, because a sum
 # over a grid of φ and ψ gives exact results to compare with.
 #
@@ -138,8 +138,8 @@ for place in (50, 0, -80):
 
 # %%
 # The run has found two basins: the extended one and, below it on the map, the helical one.  The run
-# has never visited the basin at φ > 0.  The map of the run does not show that this basin is
-# missing.
+# has never visited the basin at φ > 0.  On the map of the run this basin is white, like every region
+# of high energy.  So the map alone does not tell that a basin is missing.
 #
 # How much has been sampled
 # -------------------------
