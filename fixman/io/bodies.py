@@ -1,7 +1,5 @@
 """Motion of rigid bodies to CSV, for tables and plots, and to PDB, for VMD, PyMOL and NGL."""
 
-from __future__ import annotations
-
 import csv
 import os
 from collections.abc import Sequence

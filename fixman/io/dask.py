@@ -1,7 +1,5 @@
 """A running Dask scheduler. The one file that imports Dask's distributed package."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """Runs to text dumps of LAMMPS, which OVITO, VMD and MDAnalysis open too."""
 
-from __future__ import annotations
-
 import os
 
 import numpy as np

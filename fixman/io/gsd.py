@@ -3,8 +3,6 @@
 The one file that imports gsd.
 """
 
-from __future__ import annotations
-
 import os
 from functools import partial
 

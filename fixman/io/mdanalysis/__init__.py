@@ -4,15 +4,13 @@ Files are opened in `universe`, molecules found in `molecules` and made whole in
 array operations; the only Python loop is over the frames that MDAnalysis yields one by one.
 """
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import pickle
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -174,7 +172,7 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
         step: int | None = None,
         frames: Iterable[Any] | None = None,
         **more: Any,
-    ) -> MetricAnalysis:
+    ) -> Self:
         """Go through the trajectory twice: for means and scatter, and for the determinants.
 
         ``more`` is what MDAnalysis's ``AnalysisBase.run`` takes, ``backend`` and ``n_workers``.
@@ -219,7 +217,7 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
         self.values = tuple(values) if self.means else self.values
         self.scatter = tuple(scatter)
 
-    def _compute(self, indexed_frames: Indices, *args: Any, **kwargs: Any) -> MetricAnalysis:
+    def _compute(self, indexed_frames: Indices, *args: Any, **kwargs: Any) -> Self:
         # A worker that is given several parts has one object for all of them.
         part = copy.copy(self)
         part._most = max(self._total, self.n_frames)

@@ -1,7 +1,5 @@
 """Runs to the formats that MDAnalysis writes; those of PDB files with names and bonds."""
 
-from __future__ import annotations
-
 import filecmp
 import io
 import os

@@ -3,8 +3,6 @@
 A mass that the topology lacks is guessed, and every guess comes back as a note.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import sys

@@ -4,8 +4,6 @@ Particles that constraints connect make one chain; equal ones are evaluated toge
 cost in Python does not grow with the number of molecules.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple

@@ -3,8 +3,6 @@
 The constraints may be any engine's; nothing here imports one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -65,14 +63,12 @@ class ConnectedSets:
     With ``in_order`` the beads of every copy are in the order of its particles.
     """
 
-    def __init__(
-        self, held: Held, hydrogens: Mask | None = None, *, in_order: bool = False
-    ) -> None:
+    def __init__(self, held: Held, hydrogens: Mask | None = None, in_order: bool = False) -> None:
         massless = held.pairs[held.masses[held.pairs] == 0.0]
         if massless.size:
             raise ValueError(f"{held.name(massless[0])} is bonded or constrained, and has no mass")
-        pairs = np.unique(np.sort(held.pairs, axis=1), axis=0)
-        found = find_molecules(pairs, held.masses, hydrogens)
+        self.pairs = np.unique(np.sort(held.pairs, axis=1), axis=0)
+        found = find_molecules(self.pairs, held.masses, hydrogens)
         divided = (_numbered_alike(one) if in_order else [_sorted(one)] for one in found)
         self.kinds = [kind for one in divided for kind in one]
         self.kind, self.copy, self.bead = np.full((3, held.masses.size), -1)

@@ -1,7 +1,5 @@
 """Files that OpenMM reads: positions, and force fields, some of which bring a topology."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -27,8 +25,8 @@ def read_positions(path: Path) -> Read:
     form = path.suffix.lower()
     if form not in READERS:
         raise ValueError(f"{path} has positions in an unknown form: {', '.join(READERS)} are known")
-    words, reader = READERS[form]
-    found: Read = _tried(partial(reader, path), f"{path} cannot be read as {words}")
+    words, reader, kind = READERS[form]
+    found: Read = tried(partial(reader, kind, path), f"{path} cannot be read as {words}")
     return found
 
 
@@ -45,9 +43,8 @@ def brings_topology(forcefield: tuple[str, ...]) -> bool:
         return True
     for name, ending in zip(forcefield, endings, strict=True):
         if ending != ".xml":
-            known = ", ".join(AMBER + GROMACS)
-            shown = f"force field {', '.join(forcefield)}: {name}"
-            raise ValueError(f"{shown} is neither .xml, nor one {known}, nor .psf and .prm")
+            shown = f"force field {', '.join(forcefield)}: {name} is neither .xml"
+            raise ValueError(f"{shown}, nor one {', '.join(AMBER + GROMACS)}, nor .psf and .prm")
     return False
 
 
@@ -66,8 +63,8 @@ def force_field(forcefield: tuple[str, ...], read: Read) -> tuple[Any, Callable[
     if form in CHARMM:
         if not more:
             raise ValueError(f"{shown}: a PSF needs files of parameters beside it, .prm or .str")
-        psf = _tried(partial(app.CharmmPsfFile, first, periodicBoxVectors=read.box), shown)
-        parameters = _tried(partial(app.CharmmParameterSet, *more), shown)
+        psf = tried(partial(app.CharmmPsfFile, first, periodicBoxVectors=read.box), shown)
+        parameters = tried(partial(app.CharmmParameterSet, *more), shown)
         return psf.topology, partial(psf.createSystem, parameters)
     with Path(first).open(encoding="utf-8", errors="replace") as file:
         amber = form in AMBER or file.read(8) == "%VERSION"  # of the old name, .top
@@ -78,7 +75,7 @@ def force_field(forcefield: tuple[str, ...], read: Read) -> tuple[Any, Callable[
             raise ValueError(f"{shown}: {first} takes {said} beside it")
         options["implicitSolvent"] = getattr(app, more[0])
     reader = app.AmberPrmtopFile if amber else app.GromacsTopFile
-    made = _tried(partial(reader, first, periodicBoxVectors=read.box), shown)
+    made = tried(partial(reader, first, periodicBoxVectors=read.box), shown)
     bonded = {atom for bond in made.topology.bonds() for atom in bond}
     for residue in made.topology.residues():  # SETTLE of GROMACS has no bonds
         if residue.name == "HOH" and bonded.isdisjoint(residue.atoms()):
@@ -91,10 +88,11 @@ def force_field(forcefield: tuple[str, ...], read: Read) -> tuple[Any, Callable[
 
 def xml_field(forcefield: tuple[str, ...]) -> Any:
     """Return the ForceField of XML files."""
-    return _tried(partial(app.ForceField, *forcefield), f"force field {', '.join(forcefield)}")
+    return tried(partial(app.ForceField, *forcefield), f"force field {', '.join(forcefield)}")
 
 
-def _tried(read: Callable[[], Any], shown: str) -> Any:
+def tried(read: Callable[[], Any], shown: str) -> Any:
+    """Return what a reader makes of a file, without warnings; ValueError if it raises."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -108,25 +106,18 @@ def _opened(kind: Any, path: Path) -> Read:
         return of_pdb(file, kind)
 
 
-def _gromacs(path: Path) -> Read:
-    file = app.GromacsGroFile(str(path))
-    return Read(None, file.positions, file.getPeriodicBoxVectors())
+def _alone(kind: Any, path: Path) -> Read:
+    """Read positions without a topology, and their box if there is one."""
+    file = kind(str(path))
+    of_gromacs = kind is app.GromacsGroFile
+    box = file.getPeriodicBoxVectors() if of_gromacs else getattr(file, "boxVectors", None)
+    return Read(None, file.positions, box)
 
 
-def _amber(path: Path) -> Read:
-    file = app.AmberInpcrdFile(str(path))
-    return Read(None, file.positions, file.boxVectors)
-
-
-def _charmm(path: Path) -> Read:
-    return Read(None, app.CharmmCrdFile(str(path)).positions, None)
-
-
-_PDB, _CIF = partial(_opened, app.PDBFile), partial(_opened, app.PDBxFile)
-READERS: dict[str, tuple[str, Callable[[Path], Read]]] = {
-    **dict.fromkeys((".pdb", ".ent"), ("a PDB file", _PDB)),
-    **dict.fromkeys((".cif", ".mmcif", ".pdbx"), ("an mmCIF file", _CIF)),
-    ".gro": ("a GRO file", _gromacs),
-    **dict.fromkeys((".inpcrd", ".rst7"), ("coordinates of Amber", _amber)),
-    ".crd": ("coordinates of CHARMM", _charmm),
+READERS: dict[str, tuple[str, Callable[[Any, Path], Read], Any]] = {
+    **dict.fromkeys((".pdb", ".ent"), ("a PDB file", _opened, app.PDBFile)),
+    **dict.fromkeys((".cif", ".mmcif", ".pdbx"), ("an mmCIF file", _opened, app.PDBxFile)),
+    ".gro": ("a GRO file", _alone, app.GromacsGroFile),
+    **dict.fromkeys((".inpcrd", ".rst7"), ("coordinates of Amber", _alone, app.AmberInpcrdFile)),
+    ".crd": ("coordinates of CHARMM", _alone, app.CharmmCrdFile),
 }

@@ -1,7 +1,5 @@
 """Energies and forces of an OpenMM System, for dynamics of our own."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Mapping
@@ -28,8 +26,8 @@ TORN = 4.0  # and later, where Å are met nonetheless
 DEFAULTS = {"CPU": {"Threads": "1"}}  # properties of platforms
 MADE = "_idle", "_evaluated"  # anew in another process
 Distances = tuple[Indices, Floats]  # places of particles (2, pairs), and lengths
-_BONDED = "in the force field: are positions set, in nm and whole, and is no residue missing?"
-_HELD = (
+BONDED = "in the force field: are positions set, in nm and whole, and is no residue missing?"
+HELD = (
     "in a constraint of the System: the System has no energy there, so the chain must hold it (or "
     "create the System with constraints=None, rigidWater=False)"
 )
@@ -78,13 +76,13 @@ class Forces:
         self._begin()
         try:
             if platform is None:
-                platform = _context(self._system).getPlatform()
+                platform = context_of(self._system).getPlatform()
             elif not isinstance(platform, openmm.Platform):
                 platform = openmm.Platform.getPlatformByName(str(platform))
             self.platform: str = platform.getName()
             given = {name: str(value) for name, value in dict(properties or {}).items()}
             self._properties = DEFAULTS.get(self.platform, {}) | given
-            self._idle.append(_context(self._system, platform, self._properties))
+            self._idle.append(context_of(self._system, platform, self._properties))
         except (openmm.OpenMMException, TypeError) as error:
             raise ValueError(f"OpenMM makes no Context of the System: {error}") from None
 
@@ -152,12 +150,12 @@ class Forces:
         x = whole = np.frombuffer(data).reshape(-1, 3)
         self._require_bonded(x)
         if self._held[1].size:
-            self._require_near(x, self._held, LOOSE, _HELD)
+            self._require_near(x, self._held, LOOSE, HELD)
         try:
             context = self._idle.pop()
         except IndexError:
             platform = openmm.Platform.getPlatformByName(self.platform)
-            context = _context(self._system, platform, self._properties)
+            context = context_of(self._system, platform, self._properties)
         if self._sites:
             whole = np.zeros((self._system.getNumParticles(), 3))
             whole[self.particles] = x
@@ -179,7 +177,7 @@ class Forces:
         return np.searchsorted(self.particles, pairs.T), np.array(list(lengths.values()))
 
     def _require_bonded(self, x: Floats) -> None:
-        self._require_near(x, self._bonds, self._strain, _BONDED)
+        self._require_near(x, self._bonds, self._strain, BONDED)
         # One of the bonds tells Å later, at no cost.
         self._bonds, self._strain = (self._bonds[0][:, :1], self._bonds[1][:1]), TORN
 
@@ -230,5 +228,6 @@ def _springs(system: Any) -> dict[tuple[int, int], float]:
     }
 
 
-def _context(system: Any, *platform: Any) -> Any:
+def context_of(system: Any, *platform: Any) -> Any:
+    """Return a Context that moves nothing, on a platform with its properties."""
     return openmm.Context(system, openmm.VerletIntegrator(0.001), *platform)

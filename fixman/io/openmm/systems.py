@@ -1,9 +1,7 @@
 """Masses, bonds and constraints of an OpenMM System or Topology, and the chains of these."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import combinations
+from itertools import combinations, groupby
 from typing import Any
 
 import numpy as np
@@ -68,14 +66,11 @@ def chain(
         The first if all particles with a mass are one molecule.  Equal molecules share a chain;
         particles without a bond are in none.
     """
-    held, pairs, hydrogens = _read(system_or_topology, topology)
-    sets = ConnectedSets(held._replace(pairs=pairs), hydrogens)
+    held, sets = _read(system_or_topology, topology)
     single = [one.atoms.shape for one in sets.kinds] == [(1, np.count_nonzero(held.masses))]
     if not single and not isinstance(hard_sets.named(hard), str | tuple):
         raise ValueError("a mask is for a single molecule without other particles: choose a word")
-    if straight is None and positions is None:
-        straight = _straight(system_or_topology, pairs, hard)
-    found = _chains(held, sets, hard, positions, rotatable, straight)
+    found = _chains(system_or_topology, held, sets, hard, positions, rotatable, straight)
     return found[0][1] if single else found
 
 
@@ -110,23 +105,25 @@ def system(
     if not isinstance(hard_sets.named(hard), str | tuple):
         raise ValueError("a mask is for the chain of a single molecule: choose a word")
     box = _box(openmm_system)
-    held, pairs, hydrogens = _read(openmm_system, topology)
-    sets = ConnectedSets(held._replace(pairs=pairs), hydrogens, in_order=True)
-    if straight is None and positions is None:
-        straight = _straight(openmm_system, pairs, hard)
+    held, sets = _read(openmm_system, topology, in_order=True)
     moving = np.flatnonzero(held.masses)
     for one in sets.kinds:
-        _require_together(held, np.searchsorted(moving, one.atoms), moving)
-    found = _chains(held, sets, hard, positions, rotatable, straight)
+        gaps = np.diff(np.searchsorted(moving, one.atoms), axis=1) != 1
+        for copy, bead in np.argwhere(gaps)[:1]:
+            names = " and ".join(map(held.name, one.atoms[copy, bead : bead + 2]))
+            raise ValueError(
+                f"{names} are of one molecule, and particles of another are between them: the "
+                "particles of a molecule have to follow each other"
+            )
+    found = _chains(openmm_system, held, sets, hard, positions, rotatable, straight)
     alone = moving[sets.kind[moving] < 0]
     for mass in np.unique(held.masses[alone]):
         ions = alone[held.masses[alone] == mass]
         found.append((ions[:, None], Chain.linear(1, masses=mass)))
     kinds = np.repeat(np.arange(len(found)), [len(atoms) for atoms, _ in found])
     kinds = kinds[np.argsort(np.concatenate([atoms[:, 0] for atoms, _ in found]))]
-    starts = np.flatnonzero(np.diff(kinds, prepend=-1))
-    counts = np.diff(starts, append=kinds.size).tolist()
-    return System([(found[k][1], n) for k, n in zip(kinds[starts], counts, strict=True)], box=box)
+    runs = [(found[k][1], len([*same])) for k, same in groupby(kinds.tolist())]
+    return System(runs, box=box)
 
 
 def _box(given: Any) -> Array | None:
@@ -143,35 +140,26 @@ def _box(given: Any) -> Array | None:
     return edges
 
 
-def _require_together(held: Held, places: Indices, moving: Indices) -> None:
-    """Refuse molecules with particles of others between their own, by places (copies, n)."""
-    gaps = np.argwhere(np.diff(places, axis=1) != 1)
-    for copy, bead in gaps[:1]:
-        one, two = moving[places[copy, bead : bead + 2]]
-        raise ValueError(
-            f"{held.name(one)} and {held.name(two)} are of one molecule, and particles of another "
-            "are between them: the particles of a molecule have to follow each other"
-        )
-
-
 def _chains(
-    held: Held, sets: ConnectedSets, hard: Any, positions: Any, rotatable: Any, straight: Any
-) -> list[tuple[Indices, Chain]]:
+    source: Any, held: Held, sets: ConnectedSets, hard: Any, positions: Any, rotatable: Any,
+    straight: Any,
+) -> list[tuple[Indices, Chain]]:  # fmt: skip
     """Return the particles (copies, n) and the chain of each kind of molecule."""
     size, x = held.masses.size, None
     if positions is not None:
         x = arrays.real(in_units(positions, unit.nanometer, "positions"), (size, 3), "positions")
         if x.ndim != 2:
             raise ValueError(f"positions must be one configuration ({size}, 3), got {x.shape}")
+    elif straight is None:
+        straight = _straight(source, sets.pairs, hard)
     turning = _by_kind(rotatable, sets, "rotatable")
     in_line = _by_kind(straight, sets, "straight")
     found = []
-    for number, one in enumerate(sets.kinds):
-        first = one.atoms[0]
-        more: dict[str, Any] = {"rotatable": turning[number], "straight": in_line[number]}
+    for one, turns, lines in zip(sets.kinds, turning, in_line, strict=True):
+        first, more = one.atoms[0], {"rotatable": turns, "straight": lines}
         if x is not None:
             more["drop_redundant"] = x[first]
-            more["straight"] = x[first] if straight is None else more["straight"]
+            more["straight"] = x[first] if straight is None else lines
         try:
             made = _rigid(held, first) or one.chain(hard, **more)
         except FrameError as error:
@@ -195,11 +183,8 @@ def _rigid(held: Held, particles: Indices) -> Chain | None:
 def _straight(source: Any, pairs: Indices, hard: Any) -> list[tuple[int, int, int]]:
     """Bends of two bonds that a System has straight, if ``hard`` holds angles."""
     word = hard_sets.named(hard)
-    angles = (
-        word == "torsional"
-        if isinstance(word, str)
-        else isinstance(word, tuple) and "angle" in word
-    )
+    words = (word,) if isinstance(word, str) else word
+    angles = isinstance(words, tuple) and ("angle" in words or "torsional" in words)
     if not isinstance(source, openmm.System) or not angles:
         return []
     bonded = {frozenset(pair) for pair in pairs.tolist()}
@@ -277,8 +262,8 @@ def bonds_of(given: Any) -> Indices:
     return np.array(pairs, dtype=np.intp).reshape(-1, 2)
 
 
-def _read(source: Any, beside: Any) -> tuple[Held, Indices, Mask | None]:
-    """Masses, names and what is held; bonds between particles with a mass; hydrogens."""
+def _read(source: Any, beside: Any, in_order: bool = False) -> tuple[Held, ConnectedSets]:
+    """Masses, names and what is held; the molecules by bonds between particles with a mass."""
     if isinstance(source, app.Topology) and beside is None:
         held, beside = _of_topology(source), source
         sites = np.zeros(held.masses.size, dtype=bool)
@@ -290,7 +275,7 @@ def _read(source: Any, beside: Any) -> tuple[Held, Indices, Mask | None]:
             "expected an openmm.System, alone or beside its Topology, or an openmm.app.Topology, "
             f"got {type(source).__name__} and {type(beside).__name__}"
         )
-    hydrogens = None
+    hydrogens: Mask | None = None
     if beside is None:
         pairs = _of_force_field(source)
     else:
@@ -305,7 +290,7 @@ def _read(source: Any, beside: Any) -> tuple[Held, Indices, Mask | None]:
     pairs = np.concatenate([pairs, held.pairs[np.diff(label[held.pairs], axis=1)[:, 0] != 0]])
     if not len(pairs):
         raise ValueError("there are no bonds, neither springs nor constraints: give topology=…")
-    return held, pairs, hydrogens
+    return held, ConnectedSets(held._replace(pairs=pairs), hydrogens, in_order)
 
 
 def _of_force_field(system: Any) -> Indices:

@@ -6,8 +6,6 @@ thermostats.  Every evaluation compares both, and stops the run if they differ. 
 not follow by itself: a sampler that exchanges temperatures has to know that U_F depends on them.
 """
 
-from __future__ import annotations
-
 import re
 import secrets
 import weakref

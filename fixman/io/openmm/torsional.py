@@ -3,8 +3,6 @@
 Units are OpenMM's: nm, ps, dalton, kJ/mol.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os
@@ -13,7 +11,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import openmm
@@ -28,10 +26,10 @@ from fixman.chains.system import System
 from fixman.errors import ConstraintSolveError, FrameError, printable
 from fixman.io.openmm import Forces, chain, files, system
 from fixman.io.openmm.constraints import whole, with_names
-from fixman.io.openmm.forces import _BONDED
-from fixman.io.openmm.systems import bonds_of
+from fixman.io.openmm.forces import BONDED, context_of
+from fixman.io.openmm.systems import bonds_of, of_system
 from fixman.mechanics.dynamics import project
-from fixman.simulation.observables import torsions
+from fixman.simulation.observables import kinetic_energy, torsions
 from fixman.simulation.simulate import load_run
 from fixman.simulation.trajectory import Run, pdb_potential
 
@@ -102,8 +100,8 @@ class Molecule(Forces):
         super().__init__(self.system, platform)
         if self._sites:
             raise ValueError("there are virtual sites: use fixman.io.openmm.system and Forces")
-        self.x0 = self._settled(self._at(x)) if self.system.getNumConstraints() else x
-        self._require_near(self.x0, self._bonds, self._strain, _BONDED)
+        self.x0 = self._settled(x) if self.system.getNumConstraints() else x
+        self._require_near(self.x0, self._bonds, self._strain, BONDED)
         self.in_vacuum = not self.periodic and not _implicit(self.system)
 
     @property
@@ -124,6 +122,7 @@ class Molecule(Forces):
             return make(nonbondedMethod=app.NoCutoff, **options)
         except Exception as error:  # some of OpenMM's are of no kind of their own
             said = _refusal(error, self.topology)
+            said += "; add_hydrogens=True adds them" * ("addHydrogens" in said)
             if "template" in said and any(map(_is_solvent, self.topology.residues())):
                 said += "; drop_solvent=True leaves water and ions out, a file such as "
                 said += "amber14/tip3p.xml beside amber14-all.xml has forces of water"
@@ -140,7 +139,7 @@ class Molecule(Forces):
         chain: str | None = None,
         add_hydrogens: bool = False,
         drop_solvent: bool = False,
-    ) -> Molecule:
+    ) -> Self:
         """Read a file of positions, and add what is asked for.
 
         Molecules that are cut at the faces of a periodic box are made whole.  RuntimeWarning if
@@ -167,13 +166,12 @@ class Molecule(Forces):
         if files.brings_topology(forcefield):
             topology = files.force_field(forcefield, read)[0]
             given = {"chain": chain, "add_hydrogens": add_hydrogens, "drop_solvent": drop_solvent}
-            for name, value in given.items():
-                if value:
-                    said = f"{name}={value!r} is for XML files"
-                    raise ValueError(f"{said}: {forcefield[0]} has its own set of atoms")
-            _require_positions(_in_nm(positions), _names(topology))
+            for name in filter(given.get, given):
+                said = f"{name}={given[name]!r} is for XML files"
+                raise ValueError(f"{said}: {forcefield[0]} has its own set of atoms")
         elif topology is None:
             raise ValueError(f"{path} has no bonds: the force field must be .prmtop, .top or .psf")
+        _require_positions(_in_nm(positions), _names(topology))
         modeller = app.Modeller(topology, positions)
         if chain is not None:
             ids = {one.id: one.id.strip() or f"{one.id!r} (blank)" for one in topology.chains()}
@@ -183,22 +181,17 @@ class Molecule(Forces):
         if drop_solvent:
             solvent = [one for one in modeller.topology.residues() if _is_solvent(one)]
             modeller.delete(solvent)
-        x = _in_nm(modeller.positions)
-        _require_positions(x, _names(modeller.topology))
-        modeller.positions = _whole(modeller.topology, x) * unit.nanometer
+        x = _whole(modeller.topology, _in_nm(modeller.positions))
+        modeller.positions = x * unit.nanometer
         if add_hydrogens:
             _add_hydrogens(modeller, files.xml_field(forcefield))
         if _pieces(modeller.topology)[0] == 1:
             modeller.topology.setPeriodicBoxVectors(None)
         text = _written(modeller.topology, modeller.positions)
-        try:
-            made = cls(text, forcefield, platform, cutoff=cutoff)
-        except ValueError as error:
-            if "addHydrogens" in str(error) and not add_hydrogens:
-                raise ValueError(f"{error} (here: add_hydrogens=True)") from None
-            raise
+        made = cls(text, forcefield, platform, cutoff=cutoff)
         box = _edges(made.topology.getPeriodicBoxVectors()) if made.periodic else None
-        density = np.inf if box is None else DALTON * _mass(made.system) / np.linalg.det(box)
+        mass = DALTON * of_system(made.system).masses.sum()
+        density = np.inf if box is None else mass / np.linalg.det(box)
         if density < THIN:
             said = f"the box holds {density:.2g} g/cm³, so that most of it is empty"
             warnings.warn(f"{said}: fill it with solvent", RuntimeWarning, stacklevel=2)
@@ -212,7 +205,7 @@ class Molecule(Forces):
         return made
 
     @classmethod
-    def of_run(cls, about: Run | Mapping[str, Any] | str | os.PathLike[str]) -> Molecule:
+    def of_run(cls, about: Run | Mapping[str, Any] | str | os.PathLike[str]) -> Self:
         """Make the molecule of a run again, from the run, its file or its ``about``.
 
         ValueError if the run has no such molecule, or if the force fields make another System now.
@@ -236,9 +229,7 @@ class Molecule(Forces):
     def minimized(self, x: Array, tolerance: float = 10.0) -> Array:
         """Return a minimum (n, 3) near x, where forces are below ``tolerance`` (rms)."""
         _require_positions(x, self.names)
-        context = self._at(x)
-        openmm.LocalEnergyMinimizer.minimize(context, tolerance)
-        return self._settled(context)
+        return self._settled(x, tolerance)
 
     @property
     def long_step(self) -> tuple[float, str]:
@@ -256,14 +247,12 @@ class Molecule(Forces):
             warnings.warn(said, RuntimeWarning, stacklevel=5)  # who called simulate
         return torsional
 
-    def _at(self, x: Array) -> Any:
-        platform = openmm.Platform.getPlatformByName(self.platform)
-        context = openmm.Context(self.system, openmm.VerletIntegrator(0.001), platform)
+    def _settled(self, x: Array, tolerance: float | None = None) -> Array:
+        """Return positions near x, a minimum if asked, with exact constraints (rigid waters)."""
+        context = context_of(self.system, openmm.Platform.getPlatformByName(self.platform))
         context.setPositions(x)
-        return context
-
-    def _settled(self, context: Any) -> Array:
-        """Return positions in which constraints, those of rigid waters, are exact."""
+        if tolerance is not None:
+            openmm.LocalEnergyMinimizer.minimize(context, tolerance)
         context.applyConstraints(EXACT)
         return _in_nm(context.getState(positions=True).getPositions(asNumpy=True))
 
@@ -353,9 +342,6 @@ class Molecule(Forces):
         def potential_energy(_: Chain, x: Array) -> Any:
             return self.energy(x)
 
-        def kinetic_energy(model: Chain | System, v: Array) -> Any:
-            return 0.5 * np.einsum("k,...ka,...ka->...", model.masses, v, v)
-
         found: dict[str, Any] = {
             "potential_energy": potential_energy, "kinetic_energy": kinetic_energy
         }  # fmt: skip
@@ -417,10 +403,6 @@ def _refusal(error: Exception, given: Any) -> str:
     own = {"OXT", *(atom.name for atom in residue.atoms())}
     lost = sorted(name for name in names - own if not re.match(r"[-+\d]|H", name))
     return f"{said}; {_residue(residue)} lacks {', '.join(lost)}" if lost else said
-
-
-def _mass(made: Any) -> float:
-    return float(sum(made.getParticleMass(k)._value for k in range(made.getNumParticles())))
 
 
 def _is_solvent(residue: Any) -> bool:
@@ -498,14 +480,9 @@ def _whole(given: Any, x: Array) -> Array:
 
 
 def _read(text: str) -> files.Read:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return files.of_pdb(io.StringIO(text))
-    except Exception as error:  # whatever a text that is no PDB makes of the reader
-        hint = "" if "\n" in str(text) else ": it is no text of lines; Molecule.prepare reads files"
-        said = f"the PDB text cannot be read as a PDB file{hint}: {error!r:.80}"
-        raise ValueError(said) from None
+    hint = "" if "\n" in str(text) else ": it is no text of lines; Molecule.prepare reads files"
+    said = f"the PDB text cannot be read as a PDB file{hint}"
+    return files.tried(lambda: files.of_pdb(io.StringIO(text)), said)
 
 
 def _written(given: Any, positions: Any) -> str:
