@@ -39,9 +39,6 @@ __dir__ = __all__.copy  # completion shows public names alone
 SPACE = 3  # dimension of every file
 CHAINS = "particles/chains"
 PLACES = {"x": f"{CHAINS}/position", "v": f"{CHAINS}/velocity"}
-CONSTANTS: dict[str, tuple[int, ...]] = {
-    "fixman/run": (), "fixman/frames": (3,), "fixman/steps_done": ()
-}  # fmt: skip
 
 
 def write_hdf5(run: Run, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -80,9 +77,9 @@ def read_hdf5(path: str | os.PathLike[str]) -> Run:
     path = arrays.path(path, "path").absolute()
     try:
         with h5py.File(path, "r") as file:
-            run, frames, done = (_shaped(file[name], shape) for name, shape in CONSTANTS.items())
-            about = json.loads(run.asstr()[()])
-            numbers, steps_done = range(*frames[()].tolist()), int(done[()])
+            about = json.loads(_shaped(file["fixman/run"], ()).asstr()[()])
+            numbers = range(*_shaped(file["fixman/frames"], (3,))[()].tolist())
+            steps_done = int(_shaped(file["fixman/steps_done"], ())[()])
             require_sound(about)
             model = model_of(about)
             _require_frames(file, about, model, numbers)

@@ -1,5 +1,6 @@
 """Molecules of a selection: which bonds count, and which atoms are hydrogens."""
 
+from dataclasses import replace
 from typing import Any
 
 import MDAnalysis
@@ -41,10 +42,7 @@ def find(
         said = f"atom index {selected.indices[bad][0]} has mass {masses[bad][0]}"
         raise ValueError(f"{said}: leave it out of the selection, or say masses=…")
     found = find_molecules(pairs, masses, _hydrogens(atomgroup, selected, hydrogens))
-    return [
-        Molecules(one.masses, selected.indices[one.atoms], bonds=one.bonds, hydrogens=one.hydrogens)
-        for one in found
-    ], notes
+    return [replace(one, atoms=selected.indices[one.atoms]) for one in found], notes
 
 
 def _select(atomgroup: Any, select: str) -> Any:

@@ -4,7 +4,6 @@ import filecmp
 import io
 import os
 import warnings
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +43,9 @@ def universe_of(run: Run, *, replica: int | None = None) -> Any:
         raise ValueError("the run has no frame")
     if run.system.box is not None and len(chosen) > 1:
         raise ValueError("each replica has a box of its own: choose one, replica=0")
-    described, scale, flat = pdb_potential(run.about), _scale(run), DIM - run.model.dim
-    one = _topology(run, described["pdb"]) if described else _beads(run)
+    one, scale, flat = _replica(run), _scale(run), DIM - run.model.dim
     universe = MDAnalysis.Merge(*[one.atoms] * len(chosen)) if len(chosen) > 1 else one
-    if not described:
+    if pdb_potential(run.about) is None:
         chains = run.system.chains
         resids = [place * chains + chain + 1 for place in chosen for chain in range(chains)]
         universe.add_TopologyAttr("resids", resids)
@@ -77,33 +75,30 @@ def write_frames(
     ValueError if the run is in the plane, has no frame, or has no PDB file for a .pdb.
     """
     require_run(run)
-    path, described = arrays.path(path, "path"), pdb_potential(run.about)
-    if path.suffix.lower() not in FORMATS:
+    path, named = arrays.path(path, "path"), pdb_potential(run.about) is not None
+    suffix = path.suffix.lower()
+    if suffix not in FORMATS:
         raise ValueError(f"the name must end in {', '.join(FORMATS)}, got {path}")
     if not len(run):
         raise ValueError("the run has no frame to write")
-    if path.suffix.lower() == ".pdb" and described is None:
+    if suffix == ".pdb" and not named:
         raise ValueError("this run has no PDB file: write .dcd, .xtc, .trr, .gsd or .h5")
     if run.model.dim != DIM:
         raise ValueError(f"these formats are for space, and the run has dim={run.model.dim}")
     place = only_replica(run, replica, "these files hold")
-    bare = MDAnalysis.Universe.empty(run.model.n, trajectory=True)
-    universe = _topology(run, described["pdb"]) if described else bare
-    scale = _scale(run)
-    with ExitStack() as stack:
-        stack.enter_context(warnings.catch_warnings())
+    universe, scale = _replica(run), _scale(run)
+    with warnings.catch_warnings(), new_file(path, overwrite) as temporary:
         warnings.simplefilter("ignore")  # boxes and occupancies are missing
-        temporary = stack.enter_context(new_file(path, overwrite))
-        if described and path.suffix.lower() != ".pdb":
+        if named and suffix != ".pdb":
             universe.atoms.positions = scale * run[:1].x[0, place]
             _write_topology(universe, path.with_suffix(".topology.pdb"), run, overwrite)
-        writer = stack.enter_context(_writer(universe, temporary, path, run))
-        for part in run.blocks():
-            for x, step, time in zip(part.x[:, place], part.steps, part.times, strict=True):
-                universe.atoms.positions = scale * x
-                now = universe.trajectory.ts
-                now.time, now.data["step"] = time, int(step)
-                writer.write(universe.atoms)
+        with _writer(universe, temporary, path, run) as writer:
+            for part in run.blocks():
+                for x, step, time in zip(part.x[:, place], part.steps, part.times, strict=True):
+                    universe.atoms.positions = scale * x
+                    now = universe.trajectory.ts
+                    now.time, now.data["step"] = time, int(step)
+                    writer.write(universe.atoms)
 
 
 def _write_topology(universe: Any, path: Path, run: Run, overwrite: bool) -> None:
@@ -135,27 +130,22 @@ def _interval(run: Run) -> float:
     return float(run.about["stepper"].get("dt", 1.0)) * int(run.about["every"]) * run.numbers.step
 
 
-def _topology(run: Run, pdb: str) -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        universe = MDAnalysis.Universe(io.StringIO(pdb), format="PDB", topology_format="PDB")
-    if hasattr(universe, "bonds"):  # those of CONECT alone
-        universe.del_TopologyAttr("bonds")
-    return _with_bonds(universe, run)
-
-
-def _beads(run: Run) -> Any:
-    system = run.system
-    options = {"n_residues": system.chains, "atom_resindex": system.molecules()}
-    universe = MDAnalysis.Universe.empty(system.n, trajectory=True, **options)
-    universe.add_TopologyAttr("names", ["bead"] * system.n)
-    universe.add_TopologyAttr("types", ["bead"] * system.n)
-    universe.add_TopologyAttr("resnames", ["chain"] * system.chains)
-    return _with_bonds(universe, run)
-
-
-def _with_bonds(universe: Any, run: Run) -> Any:
-    pairs = [tuple(map(int, pair)) for pair in run.system.bonds()]
-    universe.add_TopologyAttr("bonds", pairs)
-    universe.add_TopologyAttr("masses", np.array(run.system.masses))
+def _replica(run: Run) -> Any:
+    """Return a Universe of one replica, with the names of a PDB file or none."""
+    described, system = pdb_potential(run.about), run.system
+    if described:
+        file = io.StringIO(described["pdb"])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            universe = MDAnalysis.Universe(file, format="PDB", topology_format="PDB")
+        if hasattr(universe, "bonds"):  # those of CONECT alone
+            universe.del_TopologyAttr("bonds")
+    else:
+        options = {"n_residues": system.chains, "atom_resindex": system.molecules()}
+        universe = MDAnalysis.Universe.empty(system.n, trajectory=True, **options)
+        universe.add_TopologyAttr("names", ["bead"] * system.n)
+        universe.add_TopologyAttr("types", ["bead"] * system.n)
+        universe.add_TopologyAttr("resnames", ["chain"] * system.chains)
+    universe.add_TopologyAttr("bonds", [tuple(map(int, pair)) for pair in system.bonds()])
+    universe.add_TopologyAttr("masses", np.array(system.masses))
     return universe
