@@ -37,17 +37,16 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fixman.analysis.audit import AuditReport
+from fixman.analysis.samples import ANGLE_EDGES, TORSION_EDGES
+from fixman.chains import hard_sets
 from fixman.cli import info, shared
 
 if TYPE_CHECKING:
-    from fixman.analysis.audit import AuditReport
     from fixman.io.mdanalysis import MetricAnalysis
 
 
 def run(arguments: shared.Namespace) -> None:
-    from fixman.analysis.audit import AuditReport
-    from fixman.chains import hard_sets
-
     hard_sets.named(arguments.hard)
     # A missing package or folder is told before the long part.
     inputs, outputs = (arguments.topology, arguments.trajectory), (arguments.out, arguments.plot)
@@ -107,7 +106,6 @@ def _write_csv(path: Path, analysis: MetricAnalysis, report: AuditReport) -> Non
 
 def _write_plot(path: Path, report: AuditReport, kind: str) -> None:
     from fixman.analysis import plot
-    from fixman.analysis.samples import ANGLE_EDGES, TORSION_EDGES
 
     bends, turns = ([g.densities(kind) for g in report.groups] for kind in ("angles", "torsions"))
     panels = [("bending angle, 0 = straight", ANGLE_EDGES, bends)] if any(bends) else []

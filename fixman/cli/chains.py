@@ -1,17 +1,16 @@
 """Chains by flags: words, JSON files, molecules of a topology, and where their beads start."""
 
-from __future__ import annotations
-
 import math
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from fixman._common import arrays
+from fixman._common.arrays import Array
+from fixman.chains.chain import Chain
 from fixman.cli import shared
-
-if TYPE_CHECKING:
-    from fixman._common.arrays import Array
-    from fixman.chains.chain import Chain
 
 BY_WORDS = re.compile(r"(linear|ring):([1-9]\d*)|(star|comb):([1-9]\d*)x([1-9]\d*)")
 VALUES = ("length", "angle", "torsion")
@@ -40,9 +39,8 @@ def made(arguments: shared.Namespace) -> Made:
         shape, n, side = row or tree, int(beads or arms), int(each or 0)
     json = path and path.suffix.lower() == ".json"
     kind = "chains by words" if words or not path else "chains of JSON" if json else "molecules"
-    for name in UNUSED[kind]:
-        if getattr(arguments, name) is not None:
-            raise ValueError(f"--{name} is not for {kind}")
+    for name in shared.given(arguments, *UNUSED[kind]):
+        raise ValueError(f"--{name} is not for {kind}")
     if kind == "chains by words":
         return _with_values(arguments, _shaped(arguments, shape, n, side))
     if not path.is_file():
@@ -53,8 +51,6 @@ def made(arguments: shared.Namespace) -> Made:
 
 def from_json(path: Path) -> Chain:
     """Read a chain from a file; errors name it."""
-    from fixman.chains.chain import Chain
-
     try:
         return Chain.from_json(path.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -62,11 +58,6 @@ def from_json(path: Path) -> Chain:
 
 
 def _shaped(arguments: shared.Namespace, shape: str, n: int, side: int) -> Chain:
-    import numpy as np
-
-    from fixman._common import arrays
-    from fixman.chains.chain import Chain
-
     beads = arrays.positive_int({"star": 1 + n * side}.get(shape, n + n * side), "--beads", BYTES)
     given: dict[str, Any] = {"dim": arguments.dim or 3, "base": arguments.base or "free"}
     given |= _hard(arguments)
@@ -86,8 +77,6 @@ def _hard(arguments: shared.Namespace) -> dict[str, Any]:
 
 
 def _molecule(arguments: shared.Namespace, path: Path) -> Made:
-    import numpy as np
-
     from fixman.io.mdanalysis import read_chains
 
     read = read_chains(path, select=arguments.select or "all", stop=1)
@@ -107,12 +96,11 @@ def _with_values(arguments: shared.Namespace, chain: Chain) -> Made:
     hard = {"length", *(chain.coordinates[row].kind for row in chain.hard)}
     values = {"length": 1.0, "angle": TETRAHEDRAL, "torsion": math.pi}
     for kind, given in shared.given(arguments, *VALUES).items():
-        if given is not None and kind not in hard:
+        if kind not in hard:
             raise ValueError(f"--{kind} needs hard {kind}s, and this chain has none: see --hard")
-        if given is not None and kind != "length" and abs(given) > 180.0:
+        if kind != "length" and abs(given) > 180.0:
             raise ValueError(f"--{kind} is in degrees, up to 180 either way, got {given:g}")
-        if given is not None:
-            values[kind] = given if kind == "length" else math.radians(given)
+        values[kind] = given if kind == "length" else math.radians(given)
     return Made(chain, {f"{kind}s": value for kind, value in values.items()})
 
 
@@ -123,18 +111,14 @@ def stretched(
 
     A zigzag of soft angles ``bend`` has torsions, a straight line has none.
     """
-    import numpy as np
-
-    from fixman.chains.chain import Chain
-
-    n, bonds = chain.n, {row.kind for row in map(chain.coordinates.__getitem__, chain.hard)}
+    n, kinds = chain.n, {chain.coordinates[row].kind for row in chain.hard}
     if chain.layout.linear:
         hard = {"length": lengths, "angle": angles, "torsion": torsions}
         soft = {"length": lengths, "angle": bend, "torsion": math.pi}
         rows = zip(chain.coordinates[: n * chain.dim], chain.hard_mask, strict=False)
         return chain.cartesian([(hard if held else soft).get(row.kind, 0.0) for row, held in rows])
     ring = n > 2 and chain.extra == Chain.ring(n, dim=chain.dim, base=chain.base).extra
-    if not ring or bonds != {"length"}:
+    if not ring or kinds != {"length"}:
         said = "--wca and --lj start from linear chains, rings of hard bonds or a topology"
         raise ValueError(f"{said}; start other chains from Python, where x0 gives positions")
     radius, turns = 0.5 * lengths / math.sin(math.pi / n), 2.0 * math.pi * np.arange(n) / n

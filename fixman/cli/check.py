@@ -11,12 +11,11 @@ example:
 
 from dataclasses import asdict
 
+from fixman import check_run
 from fixman.cli import shared
 
 
 def run(arguments: shared.Namespace) -> int:
-    from fixman import check_run
-
     found = check_run(arguments.run)
     readable = [[piece.start, piece.stop] for piece in found.readable]
     own = {"path": str(found.path), "readable": readable, "whole": found.whole}

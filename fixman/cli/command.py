@@ -1,5 +1,6 @@
 """`fixman` on the command line: choose the command, run it, say what went wrong."""
 
+import ast
 import io
 import os
 import re
@@ -7,6 +8,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
+from pkgutil import get_data
 from typing import Any
 
 from fixman.cli.flags import Parser
@@ -42,9 +44,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     command, with a line too; 130 after Ctrl-C and 141 if the reader of a pipe went away, without.
     """
     words = sys.argv[1:] if argv is None else list(argv)
-    if __doc__ is None:
-        show("fixman: error: helps are docstrings, which python -OO drops: use -O", error=True)
-        return FAILED
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # where the terminal knows no ½
@@ -81,12 +80,19 @@ def module(name: str) -> Any:
 
 
 def parser(name: str) -> Parser:
-    return Parser(f"fixman {name}", module(name).__doc__)
+    return Parser(f"fixman {name}", _help(name))
+
+
+def _help(name: str) -> str:
+    """Return the docstring of the file of a command, before the imports of the file take long."""
+    source = get_data(__package__, f"{name}.py") or b""
+    return ast.get_docstring(ast.parse(source), clean=False) or ""
 
 
 def _run(words: list[str]) -> int:
     if words and words[0] in COMMANDS:
-        return module(words[0]).run(parser(words[0]).parse_args(words[1:])) or 0
+        arguments = parser(words[0]).parse_args(words[1:])
+        return module(words[0]).run(arguments) or 0
     if words == ["--version"]:
         from fixman import __version__
 
@@ -99,7 +105,7 @@ def _run(words: list[str]) -> int:
         print("usage: fixman COMMAND …, fixman --version, fixman --completion\n")
         print("Constrained chains: dynamics, metrics, ensembles.\n")
         for name in COMMANDS:
-            print(f"  {name:<12}{module(name).__doc__.partition(chr(10))[0]}")
+            print(f"  {name:<12}{_help(name).partition(chr(10))[0]}")
         print("\nfixman COMMAND --help says more.")
     else:
         given = f", got {words[0]!r}{meant(words[0], COMMANDS)}" if words else ""

@@ -19,8 +19,11 @@ example:
   fixman export run --to run.gsd
 """
 
+from functools import partial
 from importlib import import_module
 
+from fixman import Run, load_run
+from fixman.analysis.groups import counted
 from fixman.cli import shared
 
 HDF5 = ".h5", ".hdf5", ".h5md"
@@ -34,14 +37,12 @@ BODIES = {".csv": "to_csv", ".pdb": "to_pdb"}  # methods of a run of rigid bodie
 
 
 def run(arguments: shared.Namespace) -> None:
-    from fixman import Run, load_run
-
     path, suffix = arguments.to, arguments.to.suffix.lower()
     whole = load_run(arguments.run)
     known = WRITERS if isinstance(whole, Run) else BODIES
     if suffix not in known:
         raise ValueError(f"--to must end in {', '.join(known)}, got {path}")
-    more = {} if arguments.replica is None else {"replica": arguments.replica}
+    more = shared.given(arguments, "replica")
     if more and suffix in (".csv", *HDF5):
         raise ValueError(f"--replica is not for {suffix}, which holds all replicas")
     chosen = whole[arguments.start : arguments.stop : arguments.step]
@@ -49,11 +50,9 @@ def run(arguments: shared.Namespace) -> None:
         raise ValueError(f"no frame of {arguments.run} is chosen: {chosen}")
     if isinstance(whole, Run):
         home, _, writer = WRITERS[suffix].rpartition(".")
-        write, given = getattr(import_module(f"fixman.io.{home}"), writer), [chosen, path]
+        write = partial(getattr(import_module(f"fixman.io.{home}"), writer), chosen)
     else:
-        write, given = getattr(chosen, BODIES[suffix]), [path]
-    write(*given, overwrite=arguments.overwrite, **more)
-    frames = f"{len(chosen)} frame{'s' * (len(chosen) != 1)}"
-    shared.result(
-        arguments, f"wrote {path}: {frames}", {"written": str(path), "frames": len(chosen)}
-    )
+        write = getattr(chosen, BODIES[suffix])
+    write(path, overwrite=arguments.overwrite, **more)
+    text = f"wrote {path}: {counted(len(chosen), 'frame')}"
+    shared.result(arguments, text, {"written": str(path), "frames": len(chosen)})

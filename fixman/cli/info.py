@@ -18,7 +18,9 @@ example:
 from pathlib import Path
 from typing import Any
 
-from fixman.cli import chains, rigid, shared
+from fixman import load_run
+from fixman.cli import chains, shared
+from fixman.potentials.binding import in_openmm_units
 
 HEAD = 4096  # bytes that tell files apart
 
@@ -30,9 +32,6 @@ def run(arguments: shared.Namespace) -> None:
     head = _head(path)
     found: dict[str, Any] = {"file": str(path)}
     if is_run(path):
-        from fixman import load_run
-        from fixman.potentials.binding import in_openmm_units
-
         whole = load_run(path)
         found |= {"kind": "run"} | shared.described(whole)
         if in_openmm_units(whole.about.get("stepper", {}).get("potential")):
@@ -42,6 +41,8 @@ def run(arguments: shared.Namespace) -> None:
         found |= {"kind": "chain", "for": "--chain of fixman simulate, sample"}
         found |= {"chain": repr(chains.from_json(path))}
     elif path.suffix.lower() == ".urdf" or b"<robot" in head:
+        from fixman.cli import rigid
+
         robot = rigid.read(path, arguments.tip)
         found |= {"kind": "robot", "for": "fixman rigid", "chain": repr(robot.chain)}
         found |= {"joints": rigid.joints(robot), "notes": robot.notes}

@@ -11,12 +11,11 @@ example:
   fixman resume run --steps 2e6
 """
 
+import fixman
 from fixman.cli import shared
 
 
 def run(arguments: shared.Namespace) -> int:
-    import fixman
-
     given = {"workers": arguments.workers, "progress": shared.progress(arguments)}
     with shared.client(arguments) as client:
         run = fixman.resume(arguments.run, arguments.steps, **given, client=client)

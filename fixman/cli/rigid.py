@@ -29,19 +29,17 @@ example:
   fixman rigid panda.urdf --tip panda_hand --time 1 --out fall --plot fall.png
 """
 
-from __future__ import annotations
-
 import warnings
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from fixman.cli import shared
 from fixman.errors import FrameError
-
-if TYPE_CHECKING:
-    from fixman.rigid.motion import Trajectory
-    from fixman.rigid.urdf import Robot
+from fixman.rigid import articulated_body, kinematics, motion, newton_euler, urdf
+from fixman.rigid.urdf import Robot
 
 FRAMES = 1000  # of a motion, about
 
@@ -60,10 +58,6 @@ def run(arguments: shared.Namespace) -> int:
 
 
 def _answered(arguments: shared.Namespace, robot: Robot) -> int:
-    import numpy as np
-
-    from fixman.rigid import articulated_body, kinematics, newton_euler
-
     arm, rest, down = robot.chain, np.zeros(robot.chain.nv), (0.0, 0.0, -arguments.gravity)
     q = arm.rest if arguments.q is None else arguments.q
     qd, torque = (rest if x is None else x for x in (arguments.qd, arguments.torque))
@@ -83,7 +77,8 @@ def _answered(arguments: shared.Namespace, robot: Robot) -> int:
     with shared.outputs(arguments, [arguments.plot], arguments.robot) as (picture,):
         if arguments.time is not None:
             labels = {"names": robot.joint_names, "tip": p if p.any() else None}
-            run = _moved(arguments, arm, {"q": q, "qd": qd, "tau": torque, **labels}, down)
+            start = {"q": q, "qd": qd, "tau": torque, "gravity": down, **labels}
+            run = _moved(arguments, arm, start)
             done, change = run.finished, run.energy[-1] - run.energy[0]
             found["motion"] = {"time": run.time[-1], "energy change": change}
             forces = {"dampers": arm.damping, "torques": torque}
@@ -101,8 +96,6 @@ def _answered(arguments: shared.Namespace, robot: Robot) -> int:
 
 def read(path: Path, tip: str | None, free_base: bool = False, strict: bool = True) -> Robot:
     """Read a robot; its notes say what warnings say."""
-    from fixman.rigid import urdf
-
     warnings.filterwarnings("ignore", category=UserWarning)
     return urdf.read(path, tip, free_base=free_base, strict=strict)
 
@@ -126,17 +119,15 @@ def joints(robot: Robot) -> list[dict[str, Any]]:
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def _moved(arguments: shared.Namespace, arm: Any, start: dict[str, Any], down: Any) -> Trajectory:
-    from fixman.rigid import motion
-
+def _moved(arguments: shared.Namespace, arm: Any, start: dict[str, Any]) -> motion.Trajectory:
     steps = round(shared.steps(arguments))
     every = max(1, steps // FRAMES)
-    of = start | {"steps": steps - steps % every, "every": every, "gravity": down}
-    more = shared.given(arguments, "dt", "out", "overwrite")
-    return motion.simulate(arm, **of, **more, progress=shared.progress(arguments))
+    more = start | shared.given(arguments, "dt", "out", "overwrite")
+    more |= {"steps": steps - steps % every, "every": every}
+    return motion.simulate(arm, **more, progress=shared.progress(arguments))
 
 
-def _draw(path: Path, kind: str, run: Trajectory, robot: Robot) -> None:
+def _draw(path: Path, kind: str, run: motion.Trajectory, robot: Robot) -> None:
     from fixman.analysis import plot
 
     with plot.style():

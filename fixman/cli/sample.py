@@ -20,15 +20,14 @@ example:
 
 from typing import Any
 
+import numpy as np
+
+from fixman import sample
+from fixman._common.files import new_file
 from fixman.cli import chains, shared
 
 
 def run(arguments: shared.Namespace) -> None:
-    import numpy as np
-
-    from fixman import sample
-    from fixman._common.files import new_file
-
     path = arguments.out
     if path.suffix.lower() != ".npz":
         raise ValueError(f"--out must end in .npz, got {path}")

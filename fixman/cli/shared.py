@@ -80,7 +80,9 @@ def _cell(value: Any) -> str:
 
 
 def given(arguments: Namespace, *names: str) -> dict[str, Any]:
-    return {name: getattr(arguments, name) for name in names}
+    """Return the flags that were given, or have a default."""
+    found = {name: getattr(arguments, name) for name in names}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 @contextlib.contextmanager
@@ -151,7 +153,7 @@ def chosen(
         method: {field.name for field in dataclasses.fields(getattr(fixman, kind))}
         for method, kind in METHODS.items()
     }
-    found = {name: value for name, value in given(arguments, *flags).items() if value is not None}
+    found = given(arguments, *flags)
     for name in found:
         field = "flow" if name in ("shear", "extension") else name
         able = [method for method, known in fields.items() if field in known]

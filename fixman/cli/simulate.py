@@ -26,19 +26,20 @@ example:
   fixman simulate --chain star:4x10 --method brownian --shear 1 --dt 1e-3 --steps 1e5 --out sheared
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+
+from fixman._common import arrays
+from fixman.chains.chain import Chain
+from fixman.chains.system import System
 from fixman.cli import chains, shared
-
-if TYPE_CHECKING:
-    from fixman.chains.chain import Chain
-    from fixman.chains.system import System
-    from fixman.simulation.steppers import Stepper
-
-# Heavy imports live inside the commands: `fixman --help` answers at once.
+from fixman.potentials import energies, flows
+from fixman.runs import runfile
+from fixman.sampling.random_walks import random_walks
+from fixman.simulation.push_off import push_off
+from fixman.simulation.steppers import Stepper
 
 STEEP = 0.005  # time step with pair forces
 DT = {"langevin": 0.02, "newton": 0.02, "brownian": 0.002, "hmc": 0.1}  # by default
@@ -47,29 +48,22 @@ WALKS = (2**32 - 1,)  # a stream that no replica has
 
 
 def run(arguments: shared.Namespace) -> int:
-    import numpy as np
-
-    from fixman.runs import runfile
-    from fixman.sampling.random_walks import random_walks
-    from fixman.simulation.push_off import push_off
-
     runfile.free(arguments.out, arguments.overwrite)
     chain, values, x0 = chains.made(arguments)
     stepper, model = _stepper(arguments, chain), _model(arguments, chain)
     seed = shared.seed(arguments)
     shared.say(arguments, f"{model!r}, seed {seed}")
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=WALKS))
-    if model is not chain:
-        x0 = random_walks(model, arguments.replicas, **values, rng=rng)
-        if _excludes(arguments):
-            shared.say(arguments, "beads that overlap are pushed off")
-            options = {"kT": getattr(stepper, "kT", None) or 1.0, "workers": arguments.workers}
-            x0 = push_off(model, x0, _potential(arguments, chain), rng=rng, **options)
-    elif x0 is None and _excludes(arguments):
+    many, excludes = model is not chain, _excludes(arguments)
+    if x0 is None and excludes and not many:
         turning = arguments.torsion_potential is not None and chain.dim == 3
         x0 = chains.stretched(chain, **values, bend=chains.TETRAHEDRAL if turning else 0.0)
-    elif x0 is None:
-        x0 = random_walks(chain, arguments.replicas, **values, rng=rng)
+    elif x0 is None or many:
+        x0 = random_walks(model, arguments.replicas, **values, rng=rng)
+    if many and excludes:
+        shared.say(arguments, "beads that overlap are pushed off")
+        options = {"kT": getattr(stepper, "kT", None) or 1.0, "workers": arguments.workers}
+        x0 = push_off(model, x0, _potential(arguments, chain), rng=rng, **options)
     of = model, x0, stepper, arguments.steps
     with shared.client(arguments) as client:
         return shared.simulated(arguments, *of, seed=seed, client=client)
@@ -77,25 +71,20 @@ def run(arguments: shared.Namespace) -> int:
 
 def _model(arguments: shared.Namespace, chain: Chain) -> Chain | System:
     """Return the chain, or the system of so many in a box."""
-    from fixman._common import arrays
-    from fixman.chains.system import System
-
     many, density, box = arguments.chains, arguments.density, arguments.box
-    if many is None and density is None and box is None:
-        return chain
     if density is None and box is None:
+        if many is None:
+            return chain
         raise ValueError("--chains needs a box: --density or --box")
     if box is None:
-        volume = (many or 1) * chain.n / arrays.positive(density, "--density")
-        box = volume ** (1.0 / chain.dim)
         if many is None:
             raise ValueError("--density needs --chains, how many there are")
+        volume = many * chain.n / arrays.positive(density, "--density")
+        box = volume ** (1.0 / chain.dim)
     return System(chain, many, box=box)
 
 
 def _stepper(arguments: shared.Namespace, chain: Chain) -> Stepper:
-    from fixman.potentials import flows
-
     dt = DT.get(arguments.method)
     if _excludes(arguments) and arguments.method in ("langevin", "newton"):
         dt = STEEP
@@ -113,8 +102,6 @@ def _stepper(arguments: shared.Namespace, chain: Chain) -> Stepper:
 
 
 def _potential(arguments: shared.Namespace, chain: Chain) -> Any:
-    from fixman.potentials import energies
-
     zeros = (0.0,) * (chain.dim - 1)
     if arguments.sigma is not None and not _excludes(arguments):
         raise ValueError("--sigma is for --wca or --lj")
@@ -128,14 +115,12 @@ def _potential(arguments: shared.Namespace, chain: Chain) -> Any:
         "lj": lambda epsilon: energies.LennardJones(epsilon, sigma),
     }
     total = None
-    for name, make in made.items():
-        value = getattr(arguments, name)
-        if value is not None:
-            try:
-                term = make(value)
-            except ValueError as error:
-                raise ValueError(f"--{name.replace('_', '-')}: {error}") from None
-            total = term if total is None else total + term
+    for name, value in shared.given(arguments, *made).items():
+        try:
+            term = made[name](value)
+        except ValueError as error:
+            raise ValueError(f"--{name.replace('_', '-')}: {error}") from None
+        total = term if total is None else total + term
     return total
 
 

@@ -35,7 +35,10 @@ example:
 import re
 import warnings
 
+from fixman._common import arrays
+from fixman.chains.system import System
 from fixman.cli import shared
+from fixman.runs import runfile
 
 FLAGS = ("friction", "ensemble", "leaps")
 USUAL = {"friction": 5.0, "ensemble": "stiff"}  # 1/ps
@@ -43,11 +46,8 @@ FEMTO = 0.1  # ps, from which a time step must have been meant in fs
 
 
 def run(arguments: shared.Namespace) -> int:
-    from fixman._common import arrays
-    from fixman.chains.system import System
     from fixman.io.openmm import kT
     from fixman.io.openmm.torsional import Molecule, naming
-    from fixman.runs import runfile
 
     runfile.free(arguments.out, arguments.overwrite)
     if arguments.dt >= FEMTO:
