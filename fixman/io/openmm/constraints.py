@@ -153,24 +153,18 @@ def explicit_groups(
     if wrong.any():
         said = f"not one of the {held.masses.size} of the System"
         raise ValueError(f"particle {used[wrong][0]} is in chains more than once, or {said}")
-    for k, group in enumerate(groups):
-        _agree_on_masses(group, held, k)
-        _agree_on_constraints(group, sets, k)
+    for k, (chain, particles) in enumerate(groups):
+        masses = held.masses[particles]
+        if not masses.all():
+            raise ValueError(f"particle {particles[masses == 0.0][0]} of chains[{k}] has no mass")
+        ratio = masses / chain.masses
+        bad = np.abs(ratio / ratio[:, :1] - 1.0) > SAME_MASS
+        for copy, bead in np.argwhere(bad)[:1]:
+            pair = f"{particles[copy, 0]} and {particles[copy, bead]}"
+            said = f"the masses of beads 0 and {bead} are not as those of particles {pair}"
+            raise ValueError(f"chains[{k}]: {said}")
+        _agree_on_constraints(groups[k], sets, k)
     return groups
-
-
-def _agree_on_masses(group: Group, held: Held, k: int) -> None:
-    chain, particles = group.chain, group.particles
-    masses = held.masses[particles]
-    if not masses.all():
-        raise ValueError(f"particle {particles[masses == 0.0][0]} of chains[{k}] has no mass")
-    ratio = masses / chain.masses
-    bad = np.abs(ratio / ratio[:, :1] - 1.0) > SAME_MASS
-    if bad.any():
-        copy, bead = np.argwhere(bad)[0]
-        pair = f"{particles[copy, 0]} and {particles[copy, bead]}"
-        said = f"the masses of beads 0 and {bead} are not as those of particles {pair}"
-        raise ValueError(f"chains[{k}]: {said}")
 
 
 def _agree_on_constraints(group: Group, sets: ConnectedSets, k: int) -> None:

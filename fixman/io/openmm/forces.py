@@ -148,7 +148,9 @@ class Forces:
 
     def _evaluate(self, data: bytes) -> tuple[float, Floats]:
         x = whole = np.frombuffer(data).reshape(-1, 3)
-        self._require_bonded(x)
+        self._require_near(x, self._bonds, self._strain, BONDED)
+        # One of the bonds tells Å later, at no cost.
+        self._bonds, self._strain = (self._bonds[0][:, :1], self._bonds[1][:1]), TORN
         if self._held[1].size:
             self._require_near(x, self._held, LOOSE, HELD)
         try:
@@ -175,11 +177,6 @@ class Forces:
     def _placed(self, lengths: dict[tuple[int, int], float]) -> Distances:
         pairs = np.array(list(lengths), dtype=np.intp).reshape(-1, 2)
         return np.searchsorted(self.particles, pairs.T), np.array(list(lengths.values()))
-
-    def _require_bonded(self, x: Floats) -> None:
-        self._require_near(x, self._bonds, self._strain, BONDED)
-        # One of the bonds tells Å later, at no cost.
-        self._bonds, self._strain = (self._bonds[0][:, :1], self._bonds[1][:1]), TORN
 
     def _require_near(self, x: Floats, distances: Distances, most: float, why: str) -> None:
         (i, j), lengths = distances
