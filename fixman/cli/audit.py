@@ -69,8 +69,7 @@ def _analysed(arguments: shared.Namespace) -> tuple[MetricAnalysis, tuple[str, .
     read = shared.given(arguments, "topology_format", "format", "masses")
     files = arguments.topology, arguments.trajectory, arguments.atom_style
     if info.is_run(arguments.topology):
-        said = "is a run: fixman export writes files of it that audit reads, such as .gsd"
-        raise ValueError(f"{arguments.topology} {said}")
+        raise ValueError(f"{arguments.topology} is a run: fixman export makes a .gsd file to audit")
     universe, notes = open_universe(*files, **read)
     given = shared.given(arguments, "hard", "bonds", "hydrogens")
     given |= {"values": "as-is" if arguments.as_is else "means"}

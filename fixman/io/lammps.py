@@ -96,10 +96,7 @@ class Forces:
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._commands is None:
-            raise TypeError(
-                "a LAMMPS instance cannot be copied or sent to another process: make Forces from "
-                "the commands, as text"
-            )
+            raise TypeError("a LAMMPS instance is not copied: make Forces from commands, as text")
         return partial(Forces, repeatable=self.repeatable), (self._commands, self.model)
 
     def __repr__(self) -> str:
@@ -148,9 +145,8 @@ class Forces:
                 again = self._run(x)
                 scale = np.abs(answer[1]).max(initial=1.0)
                 if not np.allclose(answer[1], again[1], SAME, SAME * scale):
-                    text = "LAMMPS gave two forces for one configuration: a pair style or fix"
-                    text += f"{self._fixes()} depends on time or velocity, or on random numbers"
-                    raise ValueError(text)
+                    said = "LAMMPS gave two forces for one configuration: a pair style or fix"
+                    raise ValueError(f"{said}{self._fixes()} depends on more than positions")
             self._last = x.copy(), *answer
         return self._last[1:]
 
@@ -214,9 +210,8 @@ class Forces:
         dim, atoms = lmp.extract_setting("dimension"), lmp.extract_setting("nlocal")
         total = int(lmp.get_natoms())
         if total != model.n or dim != model.dim:
-            raise ValueError(
-                f"LAMMPS has {total} atoms in {dim}-D, the model {model.n} beads in {model.dim}-D"
-            )
+            found = f"{total} atoms in {dim}-D"
+            raise ValueError(f"LAMMPS has {found}, the model {model.n} beads in {model.dim}-D")
         if atoms != total:
             raise ValueError("LAMMPS runs in several processes: use one")
         if not np.array_equal(np.sort(self._atoms("id")[0]), np.arange(1, model.n + 1)):
@@ -241,10 +236,8 @@ class Forces:
         if masses is None or abs(self.mass_factor - 1.0) < 0.5:
             return
         if np.isclose(np.sum(masses[kinds]), self.model.masses.sum(), 1e-3):
-            raise ValueError(
-                f"masses of the model are those of LAMMPS, in units {self.units!r}, where a force "
-                f"is not mass times acceleration: multiply them by {self.mass_factor:.10g}"
-            )
+            said = f"in units {self.units!r} forces are no masses of LAMMPS times accelerations"
+            raise ValueError(f"{said}: multiply them by {self.mass_factor:.10g}")
 
     def _note_held(self) -> None:
         style = self._lmp.extract_global("bond_style")
@@ -253,9 +246,8 @@ class Forces:
             both = set(map(tuple, bonds.tolist()))
             both &= set(map(tuple, self.model.numbered(held_pairs).tolist()))
             if both:
-                text = f"bond style {style} acts on {len(both)} bonds that the model holds: their "
-                text += "energy is a constant, and bond_style zero saves the time"
-                warnings.warn(text, RuntimeWarning, stacklevel=3)
+                said = f"bond style {style} acts on {len(both)} bonds that the model holds"
+                warnings.warn(f"{said}: bond_style zero saves time", RuntimeWarning, stacklevel=3)
 
     def _digested(self) -> str:
         lmp = self._lmp

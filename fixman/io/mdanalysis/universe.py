@@ -80,8 +80,7 @@ def open_universe(
     if kinds[0] == DATA:
         found = {"atoms": len(universe.atoms), "bonds": len(getattr(universe, "bonds", ()))}
         if found != counts:
-            said = f"its header says {counts}: was it cut off?"
-            raise ValueError(f"{paths[0]} has {found}, and {said}")
+            raise ValueError(f"{paths[0]} has {found}, its header says {counts}: was it cut off?")
     if len(paths) > 1 and len(universe.atoms) != universe.trajectory.ts.n_atoms:
         there, size = universe.trajectory.ts.n_atoms, len(universe.atoms)
         raise ValueError(f"{paths[1]} has {there} atoms, and the topology {paths[0]} has {size}")

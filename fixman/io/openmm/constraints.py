@@ -160,9 +160,8 @@ def explicit_groups(
         ratio = masses / chain.masses
         bad = np.abs(ratio / ratio[:, :1] - 1.0) > SAME_MASS
         for copy, bead in np.argwhere(bad)[:1]:
-            pair = f"{particles[copy, 0]} and {particles[copy, bead]}"
-            said = f"the masses of beads 0 and {bead} are not as those of particles {pair}"
-            raise ValueError(f"chains[{k}]: {said}")
+            said = f"chains[{k}]: the masses of beads 0 and {bead} are not as those of particles"
+            raise ValueError(f"{said} {particles[copy, 0]} and {particles[copy, bead]}")
         _agree_on_constraints(groups[k], sets, k)
     return groups
 
@@ -182,8 +181,7 @@ def _agree_on_constraints(group: Group, sets: ConnectedSets, k: int) -> None:
         members, pairs, rank = sets.touched(row)
         outside = ~np.isin(members, row)
         if outside.any():
-            said = f"constraints join particle {members[outside][0]} to particles of chains[{k}]"
-            raise ValueError(f"{said}, which must have it too")
+            raise ValueError(f"constraints join particle {members[outside][0]} to chains[{k}]")
         if rank != chain.hard.size:
             said = f"the System has {rank} independent constraints among its {chain.n} particles"
             raise ValueError(f"chains[{k}] holds {chain.hard.size} coordinates, but {said}")
@@ -192,7 +190,5 @@ def _agree_on_constraints(group: Group, sets: ConnectedSets, k: int) -> None:
         moved = np.abs(np.einsum("pc,pc->p", x[i] - x[j], motion[i] - motion[j])) > slack
         if moved.any():
             one, two = pairs[np.argmax(moved)]
-            raise ValueError(
-                f"chains[{k}] does not hold the distance of particles {one} and {two}, which the "
-                "System constrains: are the particles in the order of the beads?"
-            )
+            said = f"chains[{k}] does not hold the distance of particles {one} and {two}"
+            raise ValueError(f"{said}: are the particles in the order of the beads?")

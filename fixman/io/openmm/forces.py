@@ -134,8 +134,7 @@ class Forces:
         x, n = in_units(x, unit.nanometer, "x"), self.particles.size
         if np.ndim(x) > 1 and np.shape(x)[-2] != n:
             said = f"the System has {n} particles with a mass, x has {np.shape(x)[-2]}"
-            many = "fixman.io.openmm.system(system) has chains of all of them"
-            raise ValueError(f"{said}: one chain, or {many}")
+            raise ValueError(f"{said}: fixman.io.openmm.system(system) has chains of all of them")
         x = arrays.real(x, (n, 3), "x")
         arrays.require_finite(x, (n, 3), "x")
         found = []
@@ -170,8 +169,7 @@ class Forces:
             self._idle.append(context)
         energy, forces = state.getPotentialEnergy()._value, state.getForces(asNumpy=True)._value
         if not (np.isfinite(energy) and np.isfinite(forces).all()):
-            said = "the energy or a force of OpenMM is not finite"
-            raise FrameError(said, ": do two particles coincide?")
+            raise FrameError("energy or force of OpenMM is not finite", ": do particles coincide?")
         return energy, forces[self.particles] if self._sites else forces
 
     def _placed(self, lengths: dict[tuple[int, int], float]) -> Distances:
@@ -201,10 +199,8 @@ def _copied(system: Any) -> Any:
         if isinstance(force, openmm.CMMotionRemover):
             copy.removeForce(k)
         elif re.search("Thermostat|Barostat|Drude", kind) or force.getName() == NAME:
-            raise ValueError(
-                f"the System has a {kind}, {force.getName()}, which needs an integrator of OpenMM: "
-                f"removeForce({k}), and choose a stepper and ensemble for the same purpose"
-            )
+            said = f"the System has a {kind}, {force.getName()}, which needs an OpenMM integrator"
+            raise ValueError(f"{said}: removeForce({k}), and choose a stepper and ensemble instead")
     for k in range(copy.getNumParticles()):
         if copy.getParticleMass(k)._value == 0.0 and not copy.isVirtualSite(k):
             raise ValueError(f"particle {k} has no mass and is no virtual site")

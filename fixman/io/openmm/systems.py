@@ -111,10 +111,8 @@ def system(
         gaps = np.diff(np.searchsorted(moving, one.atoms), axis=1) != 1
         for copy, bead in np.argwhere(gaps)[:1]:
             names = " and ".join(map(held.name, one.atoms[copy, bead : bead + 2]))
-            raise ValueError(
-                f"{names} are of one molecule, and particles of another are between them: the "
-                "particles of a molecule have to follow each other"
-            )
+            said = f"{names} are of one molecule, and particles of another are between them"
+            raise ValueError(f"{said}: the particles of a molecule have to follow each other")
     found = _chains(openmm_system, held, sets, hard, positions, rotatable, straight)
     alone = moving[sets.kind[moving] < 0]
     for mass in np.unique(held.masses[alone]):
@@ -133,10 +131,8 @@ def _box(given: Any) -> Array | None:
     vectors = np.array([vector._value for vector in given.getDefaultPeriodicBoxVectors()])
     edges = np.diagonal(vectors)
     if np.any(vectors != np.diag(edges)):
-        raise ValueError(
-            f"the box of the System is triclinic, {vectors.tolist()} nm, and a fixman.System has "
-            "right angles: solvate in a box of boxShape='cube', or by boxSize"
-        )
+        said = f"the box of the System is triclinic, {vectors.tolist()} nm"
+        raise ValueError(f"{said}: solvate in a box of boxShape='cube', or by boxSize")
     return edges
 
 
@@ -209,8 +205,7 @@ def _by_kind(rows: Any, sets: ConnectedSets, name: str) -> list[Any]:
         inside = all(0 <= p < sets.kind.size for p in places)
         owners = {(sets.kind[p], sets.copy[p]) for p in places} if inside else set()
         if len(owners) != 1 or (-1, -1) in owners:
-            said = f"{name} names {tuple(places)}"
-            raise ValueError(f"{said}, which are not bonded into one molecule")
+            raise ValueError(f"{name} names {tuple(places)}, which are not bonded to one molecule")
         found[owners.pop()[0]].add(tuple(int(sets.bead[p]) for p in places))
     return [sorted(each) for each in found]
 
@@ -271,10 +266,8 @@ def _read(source: Any, beside: Any, in_order: bool = False) -> tuple[Held, Conne
         held = of_system(source)
         sites = np.array([source.isVirtualSite(k) for k in range(held.masses.size)], dtype=bool)
     else:
-        raise TypeError(
-            "expected an openmm.System, alone or beside its Topology, or an openmm.app.Topology, "
-            f"got {type(source).__name__} and {type(beside).__name__}"
-        )
+        kinds = f"{type(source).__name__} and {type(beside).__name__}"
+        raise TypeError(f"expected an openmm.System, its openmm.app.Topology, or both, got {kinds}")
     hydrogens: Mask | None = None
     if beside is None:
         pairs = _of_force_field(source)

@@ -21,6 +21,7 @@ from fixman._common import arrays
 
 PARAMETER = "FixmanTemperature"  # parameter of a Context, in K; 0 until set_temperature
 MARK = "FixmanContext"  # parameter by which a force finds its Context
+SETTER = "fixman.io.openmm.set_temperature"
 SAME = 1e-5  # relative; gas constants differ by less
 GAS_CONSTANT = unit.MOLAR_GAS_CONSTANT_R.value_in_unit(unit.kilojoule_per_mole / unit.kelvin)
 
@@ -106,10 +107,8 @@ def temperature_of(state: Any, look: Callable[[Any], None]) -> float:
     context = None if known is None else known.context()
     # Parameters may have been copied to another Context, but these do not step together.
     if known is None or context is None or context.getStepCount() != state.getStepCount():
-        raise ValueError(
-            "the Fixman force does not know the thermostat of this Context: call fixman.io.openmm."
-            "set_temperature(context), and again when parameters were reset or loaded"
-        )
+        said = f"the Fixman force does not know the thermostat of this Context: call {SETTER}"
+        raise ValueError(f"{said}(context), and again when parameters were reset or loaded")
     if not known.looked:
         look(context.getSystem())
         known.looked = True
@@ -118,11 +117,8 @@ def temperature_of(state: Any, look: Callable[[Any], None]) -> float:
     others += [(name, parameters[name]) for name in _OWN if name in parameters]
     for name, other in others:
         if not abs(kelvin - other) <= SAME * kelvin:
-            raise ValueError(
-                f"the Fixman force is at {kelvin:.6g} K and {name} at {other:.6g} K: move both, by "
-                "fixman.io.openmm.set_temperature(context, temperature) or, in states of samplers, "
-                'by "FixmanTemperature" beside "temperature"'
-            )
+            said = f"the Fixman force is at {kelvin:.6g} K and {name} at {other:.6g} K: move both"
+            raise ValueError(f'{said}, by {SETTER}, or by "{PARAMETER}" in states of samplers')
     return kelvin
 
 

@@ -196,12 +196,9 @@ class Molecule(Forces):
             said = f"the box holds {density:.2g} g/cm³, so that most of it is empty"
             warnings.warn(f"{said}: fill it with solvent", RuntimeWarning, stacklevel=2)
         if drop_solvent and solvent and made.in_vacuum:
-            warnings.warn(
-                f"solvent is left out, and {', '.join(forcefield)} has no implicit solvent: "
-                "add a file for it, such as implicit/obc2.xml beside amber14-all.xml",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+            said = f"solvent is left out, and {', '.join(forcefield)} has no implicit solvent: add"
+            said += " a file for it, such as implicit/obc2.xml beside amber14-all.xml"
+            warnings.warn(said, RuntimeWarning, stacklevel=2)
         return made
 
     @classmethod
@@ -338,13 +335,8 @@ class Molecule(Forces):
 
     def observables(self) -> dict[str, Any]:
         """Return energies, and φ and ψ (replicas, residues) of the residues of `backbone`."""
-
-        def potential_energy(_: Chain, x: Array) -> Any:
-            return self.energy(x)
-
-        found: dict[str, Any] = {
-            "potential_energy": potential_energy, "kinetic_energy": kinetic_energy
-        }  # fmt: skip
+        found: dict[str, Any] = {"potential_energy": lambda _, x: self.energy(x)}
+        found["kinetic_energy"] = kinetic_energy
         if self.backbone:
             beads = np.array([five for _, five in self.backbone])
             found["phi"] = partial(_torsions, beads=beads[:, :4])
