@@ -45,12 +45,9 @@ def write_gsd(
     is no particle.
     """
     require_run(run)
-    rows = slice(None)
-    if replica is not None:
-        place = chosen_replica(run, replica)
-        rows = slice(place, place + 1)
+    rows = [*range(run.replicas)] if replica is None else [chosen_replica(run, replica)]
     box = run.system.box
-    if box is not None and len(range(run.replicas)[rows]) > 1:
+    if box is not None and len(rows) > 1:
         raise ValueError("each replica has a box of its own: choose one, replica=0")
     reach = max((float(np.abs(part.x[:, rows]).max()) for part in run.blocks()), default=0.0)
     frame = _first_frame(run, rows, 2.0 * (reach + MARGIN))
@@ -70,9 +67,9 @@ def write_gsd(
                 file.append(frame)
 
 
-def _first_frame(run: Run, rows: slice, edge: float) -> gsd.hoomd.Frame:
+def _first_frame(run: Run, rows: list[int], edge: float) -> gsd.hoomd.Frame:
     """Everything that stays the same; GSD stores it once."""
-    system, replicas = run.system, len(range(run.replicas)[rows])
+    system, replicas = run.system, len(rows)
     shifts = system.n * np.arange(replicas)[:, None, None]
 
     def every_chain(group: NDArray[np.int64]) -> NDArray[np.int64]:

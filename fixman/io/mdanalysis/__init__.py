@@ -321,24 +321,18 @@ def read_chains(
     errors are those of `open_universe` and `MetricAnalysis`. All coordinates of the selection are
     held at once, 24 bytes an atom and frame (`MetricAnalysis` holds one frame).
     """
-    universe, notes = open_universe(
-        topology, trajectory, atom_style, topology_format=topology_format, format=format,
-        masses=masses,
-    )  # fmt: skip
+    formats: dict[str, Any] = {"topology_format": topology_format, "format": format}
+    universe, notes = open_universe(topology, trajectory, atom_style, **formats, masses=masses)
     groups, skipped = molecules.find(universe, select, bonds, hydrogens)
     reader = reading.trajectory_of(universe)
-    kept = reader[reading.numbers_of(reader, slice(start, stop, step))]
-    frames = reading.Frames(kept, reader)
-    ids = reading.dump_ids(universe)
-    xs = [np.empty((len(frames), *group.atoms.shape, 3)) for group in groups]
-    numbers = np.empty(len(frames), dtype=np.intp)
-    times = np.empty(len(frames))
-    with contextlib.closing(reader):
+    numbers = reading.numbers_of(reader, slice(start, stop, step))
+    frames, ids = reading.Frames(reader[numbers], reader), reading.dump_ids(universe)
+    xs = [np.empty((numbers.size, *group.atoms.shape, 3)) for group in groups]
+    times = np.empty(numbers.size)
+    with contextlib.closing(reader), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Reader has no dt")  # then frames are 1 apart
         for k, now in enumerate(frames):
-            numbers[k] = now.frame
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "Reader has no dt")  # then frames are 1 apart
-                times[k] = now.time
+            times[k] = now.time
             for x, group in zip(xs, groups, strict=True):
                 x[k] = reading.whole(now, group, ids)
     read = (

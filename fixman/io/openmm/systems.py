@@ -86,19 +86,10 @@ def system(
     """Return the `fixman.System` of an OpenMM System: molecules, rigid waters, ions, and the box.
 
     Particles with a mass keep their order, so that ``Forces(openmm_system)`` is its potential.
-    A particle without a bond is a chain of one bead.  Arguments and errors are those of `chain`.
+    A particle without a bond is a chain of one bead.  The box is the default one of the System, if
+    its forces are periodic.  Arguments and errors are those of `chain`; ``hard`` is no mask.
     ValueError also for a triclinic box, or if a molecule has particles of another one between its
     own.
-
-    Parameters
-    ----------
-    openmm_system : openmm.System
-        The box is its default one, if its forces are periodic.
-    hard : words, "torsional", "h-bonds" or "h-angles"
-        A molecule that the System's constraints leave rigid, such as water, is rigid whatever this
-        says.
-    topology, positions, rotatable, straight : optional
-        As for `chain`.
     """
     if not isinstance(openmm_system, openmm.System):
         raise TypeError(f"expected an openmm.System, got {type(openmm_system).__name__}")
