@@ -47,8 +47,14 @@ def run(arguments: shared.Namespace) -> None:
         found |= {"kind": "robot", "for": "fixman rigid", "chain": repr(robot.chain)}
         found |= {"joints": rigid.joints(robot), "notes": robot.notes}
     else:
+        from fixman.io.mdanalysis import molecules, open_universe
+
+        universe, notes = open_universe(path)
+        groups, more = molecules.find(universe, arguments.select, arguments.bonds)
         found |= {"kind": "topology", "for": "fixman audit, --chain of fixman simulate, sample"}
-        found |= _topology(path, arguments.select, arguments.bonds)
+        found |= {"atoms": len(universe.atoms)}
+        found |= {"frames": len(getattr(universe, "trajectory", ()))}
+        found |= {"molecules": [group.label() for group in groups], "notes": [*notes, *more]}
     shared.result(arguments, shared.lines(found), found)
 
 
@@ -59,16 +65,3 @@ def is_run(path: Path) -> bool:
 def _head(path: Path) -> bytes:
     with path.open("rb") as file:
         return file.read(HEAD).lstrip(b"\xef\xbb\xbf \t\r\n")
-
-
-def _topology(path: Path, select: str, bonds: str) -> dict[str, Any]:
-    from fixman.io.mdanalysis import molecules, open_universe
-
-    universe, notes = open_universe(path)
-    groups, more = molecules.find(universe, select, bonds)
-    return {
-        "atoms": len(universe.atoms),
-        "frames": len(getattr(universe, "trajectory", ())),
-        "molecules": [group.label() for group in groups],
-        "notes": [*notes, *more],
-    }

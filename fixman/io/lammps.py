@@ -236,7 +236,7 @@ class Forces:
         if masses is None or abs(self.mass_factor - 1.0) < 0.5:
             return
         if np.isclose(np.sum(masses[kinds]), self.model.masses.sum(), 1e-3):
-            said = f"the model has masses of LAMMPS, which in units {self.units!r} do not fit its forces"
+            said = f"in units {self.units!r} the masses of LAMMPS do not fit its forces"
             raise ValueError(f"{said}: multiply them by {self.mass_factor:.10g}")
 
     def _note_held(self) -> None:

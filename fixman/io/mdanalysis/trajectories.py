@@ -13,13 +13,8 @@ import numpy as np
 from fixman._common import arrays
 from fixman._common.files import OVERWRITE, new_file
 from fixman.potentials.binding import in_openmm_units
-from fixman.simulation.trajectory import (
-    Run,
-    chosen_replica,
-    only_replica,
-    pdb_potential,
-    require_run,
-)
+from fixman.simulation import trajectory
+from fixman.simulation.trajectory import Run
 
 __all__ = ["universe_of", "write_frames"]
 __dir__ = __all__.copy  # completion shows public names alone
@@ -37,15 +32,15 @@ def universe_of(run: Run, *, replica: int | None = None) -> Any:
     Runs with OpenMM's forces are in Å and ps; all others have no units, and keep their numbers.
     Planar runs have z = 0.  Arrays are in single precision.  ValueError if there is no frame.
     """
-    require_run(run)
-    chosen = range(run.replicas) if replica is None else [chosen_replica(run, replica)]
+    trajectory.require_run(run)
+    chosen = range(run.replicas) if replica is None else [trajectory.chosen_replica(run, replica)]
     if not len(run):
         raise ValueError("the run has no frame")
     if run.system.box is not None and len(chosen) > 1:
         raise ValueError("each replica has a box of its own: choose one, replica=0")
     one, scale, flat = _replica(run), _scale(run), DIM - run.model.dim
     universe = MDAnalysis.Merge(*[one.atoms] * len(chosen)) if len(chosen) > 1 else one
-    if pdb_potential(run.about) is None:
+    if trajectory.pdb_potential(run.about) is None:
         chains = run.system.chains
         resids = [place * chains + chain + 1 for place in chosen for chain in range(chains)]
         universe.add_TopologyAttr("resids", resids)
@@ -74,8 +69,8 @@ def write_frames(
     FileExistsError if there is a file already, or another topology beside it, and no ``overwrite``;
     ValueError if the run is in the plane, has no frame, or has no PDB file for a .pdb.
     """
-    require_run(run)
-    path, named = arrays.path(path, "path"), pdb_potential(run.about) is not None
+    trajectory.require_run(run)
+    path, named = arrays.path(path, "path"), trajectory.pdb_potential(run.about) is not None
     suffix = path.suffix.lower()
     if suffix not in FORMATS:
         raise ValueError(f"the name must end in {', '.join(FORMATS)}, got {path}")
@@ -85,7 +80,7 @@ def write_frames(
         raise ValueError("this run has no PDB file: write .dcd, .xtc, .trr, .gsd or .h5")
     if run.model.dim != DIM:
         raise ValueError(f"these formats are for space, and the run has dim={run.model.dim}")
-    place = only_replica(run, replica, "these files hold")
+    place = trajectory.only_replica(run, replica, "these files hold")
     universe, scale = _replica(run), _scale(run)
     with warnings.catch_warnings(), new_file(path, overwrite) as temporary:
         warnings.simplefilter("ignore")  # boxes and occupancies are missing
@@ -132,7 +127,7 @@ def _interval(run: Run) -> float:
 
 def _replica(run: Run) -> Any:
     """Return a Universe of one replica, with the names of a PDB file or none."""
-    described, system = pdb_potential(run.about), run.system
+    described, system = trajectory.pdb_potential(run.about), run.system
     if described:
         file = io.StringIO(described["pdb"])
         with warnings.catch_warnings():
