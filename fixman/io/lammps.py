@@ -113,30 +113,27 @@ class Forces:
 
         FrameError where LAMMPS has no answer, or one that is not finite.
         """
-        found, lead = self._found(x)
-        return np.array([energy for energy, _ in found]).reshape(lead)[()]
+        return self._found(x)[0][()]
 
     def force(self, x: ArrayLike) -> Array:
         """Return the forces (..., n, dim) in configurations (..., n, dim); see `energy`.
 
         Energy and forces are found together, and those of the last configuration are kept.
         """
-        found, lead = self._found(x)
-        shape = (*lead, self.model.n, self.model.dim)
-        return np.array([force for _, force in found]).reshape(shape)
+        return self._found(x)[1]
 
-    def _found(self, x: ArrayLike) -> tuple[list[tuple[float, Array]], tuple[int, ...]]:
+    def _found(self, x: ArrayLike) -> tuple[Array, Array]:
         tail = (self.model.n, self.model.dim)
         x = arrays.real(x, tail, "x")
         arrays.require_finite(x, tail, "x")
-        found = []
-        for k, one in enumerate(x.reshape(-1, *tail)):
+        energies, forces = np.empty(x.shape[:-2]), np.empty(x.shape)
+        for k, place in enumerate(np.ndindex(energies.shape)):
             try:
                 with self._lock:
-                    found.append(self._evaluated(one))
+                    energies[place], forces[place] = self._evaluated(x[place])
             except FrameError as error:
-                raise error.moved(arrays.frame_index(k, x.shape[:-2])) from None
-        return found, x.shape[:-2]
+                raise error.moved(arrays.frame_index(k, energies.shape)) from None
+        return energies, forces
 
     def _evaluated(self, x: Array) -> tuple[float, Array]:
         if self._last is None or not np.array_equal(x, self._last[0]):

@@ -118,32 +118,29 @@ class Forces:
         the first bond is longer than five times its length later.
         FrameError where positions, or what OpenMM makes of them, are not finite.
         """
-        found, lead = self._found(x)
-        return np.array([energy for energy, _ in found]).reshape(lead)[()]
+        return self._found(x)[0][()]
 
     def force(self, x: Any) -> Floats:
         """Return the forces (..., n, 3), in kJ/mol/nm, in configurations (..., n, 3); see `energy`.
 
         Energies and forces are computed together and cached, so the second of them costs nothing.
         """
-        found, lead = self._found(x)
-        return np.array([force for _, force in found]).reshape(*lead, self.particles.size, 3)
+        return self._found(x)[1]
 
-    def _found(self, x: Any) -> tuple[list[tuple[float, Floats]], tuple[int, ...]]:
-        """Return energy and forces of each configuration, and the leading axes of these."""
+    def _found(self, x: Any) -> tuple[Floats, Floats]:
         x, n = in_units(x, unit.nanometer, "x"), self.particles.size
         if np.ndim(x) > 1 and np.shape(x)[-2] != n:
             said = f"the System has {n} particles with a mass, x has {np.shape(x)[-2]}"
             raise ValueError(f"{said}: fixman.io.openmm.system(system) has chains of all of them")
         x = arrays.real(x, (n, 3), "x")
         arrays.require_finite(x, (n, 3), "x")
-        found = []
-        for k, one in enumerate(x.reshape(-1, n, 3)):
+        energies, forces = np.empty(x.shape[:-2]), np.empty(x.shape)
+        for k, place in enumerate(np.ndindex(energies.shape)):
             try:
-                found.append(self._evaluated(one.tobytes()))
+                energies[place], forces[place] = self._evaluated(x[place].tobytes())
             except FrameError as error:
-                raise error.moved(arrays.frame_index(k, x.shape[:-2])) from None
-        return found, x.shape[:-2]
+                raise error.moved(arrays.frame_index(k, energies.shape)) from None
+        return energies, forces
 
     def _evaluate(self, data: bytes) -> tuple[float, Floats]:
         x = whole = np.frombuffer(data).reshape(-1, 3)
