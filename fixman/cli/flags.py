@@ -116,9 +116,8 @@ def _declared(name: str, form: str, about: str) -> dict[str, Any]:
 def _one_of(words: list[str]) -> Callable[[str], str | int]:
     def read(text: str) -> str | int:
         if text not in words:
-            raise argparse.ArgumentTypeError(
-                f"must be {' or '.join(words)}, got {text!r}{meant(text, words)}"
-            )
+            said = f"must be {' or '.join(words)}, got {text!r}{meant(text, words)}"
+            raise argparse.ArgumentTypeError(said)
         return int(text) if text.isdigit() else text
 
     return read

@@ -21,12 +21,9 @@ if TYPE_CHECKING:
 
 NOISE = 1e-13  # of numbers in text that are zero
 METHODS = {
-    "langevin": "Langevin",
-    "newton": "Newton",
-    "brownian": "Brownian",
-    "mc": "MonteCarlo",
-    "hmc": "HybridMonteCarlo",
-}
+    "langevin": "Langevin", "newton": "Newton", "brownian": "Brownian",
+    "mc": "MonteCarlo", "hmc": "HybridMonteCarlo",
+}  # fmt: skip
 INTERRUPTED = 130  # exit code, in shells, of a program that Ctrl-C ended
 
 
@@ -65,12 +62,12 @@ def lines(found: Mapping[str, Any]) -> str:
 
 
 def _table(rows: Sequence[dict[str, Any]]) -> list[str]:
-    first = {name: value for row in reversed(rows) for name, value in row.items()}
-    cells = [list(first), *([_cell(row.get(name, "")) for name in first] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    ends = ["<" if isinstance(value, str) else ">" for value in first.values()]
-    line = "  ".join(f"{{:{end}{width}}}" for end, width in zip(ends, widths, strict=True))
-    return [line.format(*row).rstrip() for row in cells]
+    columns = []
+    for name, value in rows[0].items():
+        cells = [name, *(_cell(row[name]) for row in rows)]
+        align = str.ljust if isinstance(value, str) else str.rjust
+        columns.append([align(cell, max(map(len, cells))) for cell in cells])
+    return ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
 
 
 def _cell(value: Any) -> str:

@@ -41,8 +41,7 @@ def write_gsd(
     frames, in which it is not periodic.  Every chain is a body with a number below −1: a residue
     for MDAnalysis, and not rigid for HOOMD.  Angles and dihedrals are those of potentials.  Hard
     lengths are constraints, with the values of the first frame.  Types are the names of atoms where
-    the run is of a PDB file.  A planar run has z = 0 and a box without height.  A fixed base point
-    is no particle.
+    the run is of a PDB file.  A planar run has z = 0 in a box without height; bases are left out.
     """
     require_run(run)
     rows = [*range(run.replicas)] if replica is None else [chosen_replica(run, replica)]

@@ -44,8 +44,7 @@ PLACES = {"x": f"{CHAINS}/position", "v": f"{CHAINS}/velocity"}
 def write_hdf5(run: Run, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
     """Write the frames of a run in float64, with all that the run says of itself.
 
-    Slice the run to write fewer frames, ``run[::10]``.  FileExistsError if the file exists, unless
-    ``overwrite``.
+    ``run[::10]`` has fewer frames.  FileExistsError if the file exists, unless ``overwrite``.
     """
     require_run(run)
     with new_file(path, overwrite) as temporary, h5py.File(temporary, "w") as file:

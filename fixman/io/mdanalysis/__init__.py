@@ -54,8 +54,7 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
     each a free `Chain` in space, made whole through its bonds. Units stay MDAnalysis's. O(n) a
     frame and molecule, in two passes over the trajectory; the first keeps 8 bytes a frame and hard
     row. ``run(backend="multiprocessing", n_workers=2)`` and MDAnalysis's other backends split the
-    frames, `DistributedBackend` takes them to a Dask scheduler; `results` are the same to the last
-    bit.
+    frames, `DistributedBackend` takes them to a Dask scheduler; `results` have the same bits.
 
     ValueError if nothing is selected, there are no bonds or coordinates, an atom has no mass, a
     bond is near half the box, or a ring winds around it; in `run`, if a frame cannot be read or has

@@ -31,11 +31,10 @@ def find(
         raise ValueError(f'{said}: select those between, or try bonds="guess"')
     bonded = np.zeros(len(selected), dtype=bool)
     bonded[pairs] = True
-    if not np.all(bonded):
-        notes += (
-            f"skipped {np.sum(~bonded)} of {len(selected)} selected atoms, without a bond to "
-            f"another, the first is atom index {selected.indices[~bonded][0]}",
-        )
+    alone = selected.indices[~bonded]
+    if alone.size:
+        said = f"skipped {alone.size} of {len(selected)} selected atoms, without a bond to another"
+        notes += (f"{said}, the first is atom index {alone[0]}",)
     masses = np.array(selected.masses, dtype=np.float64)
     bad = ~(np.isfinite(masses) & (masses > 0.0)) & bonded
     if np.any(bad):

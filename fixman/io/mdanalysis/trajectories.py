@@ -107,14 +107,12 @@ def _write_topology(universe: Any, path: Path, run: Run, overwrite: bool) -> Non
 
 
 def _writer(universe: Any, temporary: Path, name: Path, run: Run) -> Any:
-    form, options = name.suffix[1:].upper(), {}
-    if form == "DCD":  # which has no times of frames; the first is istart/nsavc intervals
+    options = {"n_atoms": len(universe.atoms), "format": name.suffix[1:].upper()}
+    if options["format"] == "DCD":  # which has no times; the first is istart/nsavc intervals
         numbers = run.numbers
         start = numbers.start if numbers.step > 0 else -numbers.start
-        options = {"dt": _interval(run), "nsavc": abs(numbers.step), "istart": start}
-    return MDAnalysis.Writer(
-        str(temporary), n_atoms=len(universe.atoms), format=form, multiframe=True, **options
-    )
+        options |= {"dt": _interval(run), "nsavc": abs(numbers.step), "istart": start}
+    return MDAnalysis.Writer(str(temporary), multiframe=True, **options)
 
 
 def _scale(run: Run) -> float:

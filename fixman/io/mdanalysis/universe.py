@@ -71,8 +71,7 @@ def open_universe(
     }  # fmt: skip
     if DATA in kinds:
         data = paths[kinds.index(DATA)]
-        style, counts = _lammps_data(data)
-        options["atom_style"] = _columns(data, atom_style or style)
+        options["atom_style"], counts = _lammps_data(data, atom_style)
     if kinds[-1] == DUMP:
         # Atoms are sorted by their id, which is compared in every frame; and times are steps.
         options |= {"additional_columns": ["id"], "dt": 1.0}
@@ -146,27 +145,27 @@ def reading(path: Any) -> Iterator[None]:
         raise ValueError(said) from error
 
 
-def _lammps_data(path: Path) -> tuple[str, dict[str, int]]:
-    """Atom style that a data file says, "" for none, and its numbers of atoms and bonds."""
-    counts = {"atoms": 0, "bonds": 0}
+def _lammps_data(path: Path, style: str | None) -> tuple[str, dict[str, int]]:
+    """Columns of the atoms of a data file by a style, or its own; numbers of atoms and bonds."""
+    counts, own = {"atoms": 0, "bonds": 0}, None
     with reading(path), openany(str(path)) as lines:
         next(lines)  # a title
         for line in lines:
             text, _, comment = line.partition("#")
             words = text.split()
             if words == ["Atoms"]:
-                return comment.strip().lower(), counts
+                own = comment.strip().lower()
+                break
             if len(words) == 2 and words[1] in counts:
                 counts[words[1]] = int(words[0])
-    raise ValueError(f"{path} is no LAMMPS data file, or was cut off: it has no atoms")
-
-
-def _columns(path: Path, style: str) -> str:
+    if own is None:
+        raise ValueError(f"{path} is no LAMMPS data file, or was cut off: it has no atoms")
+    style = style or own
     columns = STYLES.get(style.strip().lower(), style)
     if len(columns.split()) < 2:
         said = f"the atom style of {path.name} is {style or 'unknown'}: give atom_style='full'"
         raise ValueError(f"{said}, one of {', '.join(STYLES)}, or columns, 'id resid type x y z'")
-    return columns
+    return columns, counts
 
 
 def _dump_notes(path: Path, universe: Any) -> tuple[str, ...]:

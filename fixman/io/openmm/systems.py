@@ -88,8 +88,7 @@ def system(
     Particles with a mass keep their order, so that ``Forces(openmm_system)`` is its potential.
     A particle without a bond is a chain of one bead.  The box is the default one of the System, if
     its forces are periodic.  Arguments and errors are those of `chain`; ``hard`` is no mask.
-    ValueError also for a triclinic box, or if a molecule has particles of another one between its
-    own.
+    ValueError also for a triclinic box, or if particles of others are between those of a molecule.
     """
     if not isinstance(openmm_system, openmm.System):
         raise TypeError(f"expected an openmm.System, got {type(openmm_system).__name__}")
