@@ -69,8 +69,7 @@ class ConnectedSets:
             raise ValueError(f"{held.name(massless[0])} is bonded or constrained, and has no mass")
         self.pairs = np.unique(np.sort(held.pairs, axis=1), axis=0)
         found = find_molecules(self.pairs, held.masses, hydrogens)
-        divided = (_numbered_alike(one) if in_order else [_sorted(one)] for one in found)
-        self.kinds = [kind for one in divided for kind in one]
+        self.kinds = [kind for one in found for kind in _numbered(one, in_order)]
         self.kind, self.copy, self.bead = np.full((3, held.masses.size), -1)
         for k, one in enumerate(self.kinds):
             self.kind[one.atoms] = k
@@ -90,22 +89,17 @@ class ConnectedSets:
         return members, pairs, sum(self.groups[k].chain.hard.size for _, _, k in sets)
 
 
-def _sorted(one: Molecules) -> Molecules:
-    """Put beads in the order of the particles of the first copy."""
-    order = np.argsort(one.atoms[0])
-    bonds = canonical.in_order(np.argsort(order)[one.pairs])
-    hydrogens = None if one.hydrogens is None else one.hydrogens[order]
-    return Molecules(one.masses[order], one.atoms[:, order], bonds=bonds, hydrogens=hydrogens)
+def _numbered(one: Molecules, alike: bool) -> list[Molecules]:
+    """Put beads in the order of the particles of the first copy; or, ``alike``, of each copy.
 
-
-def _numbered_alike(one: Molecules) -> list[Molecules]:
-    """Divide equal molecules into those in which masses, hydrogens and bonds follow alike."""
-    order = np.argsort(one.atoms, axis=1)
+    The latter divides molecules in which masses, hydrogens and bonds do not follow alike.
+    """
+    order = np.argsort(one.atoms if alike else one.atoms[:1], axis=1)
+    atoms, found = np.take_along_axis(one.atoms, order, axis=1), []
     pairs = canonical.in_order(np.argsort(order, axis=1)[:, one.pairs])  # (copies, bonds, 2)
     marks = np.zeros(one.masses.size) if one.hydrogens is None else one.hydrogens
-    parts = [one.masses[order], marks[order], pairs.reshape(len(order), -1)]
-    first, kinds = canonical.alike(np.concatenate(parts, axis=1))
-    atoms, found = np.sort(one.atoms, axis=1), []
+    first, kinds = canonical.alike(one.masses[order], marks[order], pairs)
+    kinds = np.broadcast_to(kinds, len(atoms))
     for kind, copy in enumerate(first):
         hydrogens = None if one.hydrogens is None else one.hydrogens[order[copy]]
         own = one.masses[order[copy]], atoms[kinds == kind]
