@@ -79,7 +79,10 @@ def _first_frame(run: Run, rows: list[int], edge: float) -> gsd.hoomd.Frame:
     edges = [edge] * system.dim if system.box is None else system.box.tolist()
     frame.configuration.box = [*edges, *[0.0] * (6 - system.dim)]
     frame.particles.N = replicas * system.n
-    names = _names(run)
+    names, described = ["bead"] * system.n, pdb_potential(run.about)
+    if described is not None:
+        lines = described["pdb"].splitlines()
+        names = [line[12:16].strip() for line in lines if line.startswith(("ATOM", "HETATM"))]
     frame.particles.types = sorted(set(names))
     frame.particles.typeid = np.tile(np.searchsorted(frame.particles.types, names), replicas)
     frame.particles.mass = np.tile(system.masses, replicas)
@@ -96,18 +99,9 @@ def _first_frame(run: Run, rows: list[int], edge: float) -> gsd.hoomd.Frame:
     if len(held) and len(run):
         x = run[:1].x[0, rows]
         lengths = np.linalg.norm(x[:, held[:, 0]] - x[:, held[:, 1]], axis=-1)
-        frame.constraints.N = lengths.size
-        frame.constraints.value = lengths.reshape(-1)
-        frame.constraints.group = every_chain(held)
+        rigid = frame.constraints
+        rigid.N, rigid.value, rigid.group = lengths.size, lengths.ravel(), every_chain(held)
     return frame
-
-
-def _names(run: Run) -> list[str]:
-    described = pdb_potential(run.about)
-    if described is None:
-        return ["bead"] * run.model.n
-    lines = described["pdb"].splitlines()
-    return [line[12:16].strip() for line in lines if line.startswith(("ATOM", "HETATM"))]
 
 
 def _flat(x: np.ndarray) -> np.ndarray:
