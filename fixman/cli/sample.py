@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from fixman import sample
+import fixman
 from fixman._common.files import new_file
 from fixman.cli import chains, shared
 
@@ -36,7 +36,7 @@ def run(arguments: shared.Namespace) -> None:
     values |= shared.given(arguments, "ensemble", "workers")
     with new_file(path, arguments.overwrite) as temporary, shared.client(arguments) as client:
         shared.say(arguments, f"{chain!r}, seed {seed}")
-        drawn = sample(chain, arguments.size, **values, rng=seed, client=client)
+        drawn = fixman.sample(chain, arguments.size, **values, rng=seed, client=client)
         about: dict[str, Any] = {"ensemble": arguments.ensemble, "method": drawn.method}
         about |= {"seed": str(seed), "chain": chain.to_json()}
         with temporary.open("wb") as file:

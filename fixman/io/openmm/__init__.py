@@ -82,8 +82,9 @@ def metric_force(system: Any, *, chains: Iterable[tuple[Any, Chain]] | None = No
     groups = sets.groups if chains is None else constraints.explicit_groups(chains, held, sets)
     terms = [group for group in groups if not is_rigid(group.chain)]
     if not terms:
-        said = "nothing that can vary is constrained"
-        raise ValueError(f"{said}: create the System with constraints=app.HBonds or app.AllBonds")
+        rigid = sum(len(group.particles) for group in groups)
+        said = f"nothing that can vary is constrained: {rigid} sets of particles are rigid"
+        raise ValueError(f"{said}; create the System with constraints=app.HBonds or app.AllBonds")
     within = None if chains is None else [group.particles for group in terms]
     potential = FixmanPotential(terms, held.periodic, _fingerprint(held, within))
     force = openmm.PythonForce(potential, {thermostats.PARAMETER: 0.0, thermostats.MARK: 0.0})

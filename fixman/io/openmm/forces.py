@@ -130,8 +130,8 @@ class Forces:
     def _found(self, x: Any) -> tuple[Floats, Floats]:
         x, n = in_units(x, unit.nanometer, "x"), self.particles.size
         if np.ndim(x) > 1 and np.shape(x)[-2] != n:
-            said = f"the System has {n} particles with a mass, x has {np.shape(x)[-2]}"
-            raise ValueError(f"{said}: fixman.io.openmm.system(system) has chains of all of them")
+            said = f"the System has {n} particles with a mass, x has {np.shape(x)[-2]}: one chain"
+            raise ValueError(f"{said}, or fixman.io.openmm.system(system), chains of all of them")
         x = arrays.real(x, (n, 3), "x")
         arrays.require_finite(x, (n, 3), "x")
         energies, forces = np.empty(x.shape[:-2]), np.empty(x.shape)
