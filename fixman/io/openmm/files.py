@@ -4,12 +4,13 @@ import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from openmm import app
 
 AMBER, GROMACS, CHARMM = (".prmtop", ".parm7"), (".top",), (".psf",)
 IMPLICIT = ("HCT", "OBC1", "OBC2", "GBn", "GBn2")  # words beside a topology of Amber
+T = TypeVar("T")
 
 
 class Read(NamedTuple):
@@ -26,8 +27,7 @@ def read_positions(path: Path) -> Read:
     if form not in READERS:
         raise ValueError(f"{path} has positions in an unknown form: {', '.join(READERS)} are known")
     words, reader, kind = READERS[form]
-    found: Read = tried(partial(reader, kind, path), f"{path} cannot be read as {words}")
-    return found
+    return tried(partial(reader, kind, path), f"{path} cannot be read as {words}")
 
 
 def of_pdb(source: Any, kind: Any = app.PDBFile) -> Read:
@@ -91,7 +91,7 @@ def xml_field(forcefield: tuple[str, ...]) -> Any:
     return tried(partial(app.ForceField, *forcefield), f"force field {', '.join(forcefield)}")
 
 
-def tried(read: Callable[[], Any], shown: str) -> Any:
+def tried(read: Callable[[], T], shown: str) -> T:
     """Return what a reader makes of a file, without warnings; ValueError if it raises."""
     try:
         with warnings.catch_warnings():
