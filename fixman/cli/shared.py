@@ -146,10 +146,8 @@ def chosen(
     """Return the class of --method, and its fields by the flags; refuse flags of others."""
     import fixman
 
-    fields = {
-        method: {field.name for field in dataclasses.fields(getattr(fixman, kind))}
-        for method, kind in METHODS.items()
-    }
+    kinds = {method: getattr(fixman, kind) for method, kind in METHODS.items()}
+    fields = {method: [f.name for f in dataclasses.fields(kind)] for method, kind in kinds.items()}
     found = given(arguments, *flags)
     for name in found:
         field = "flow" if name in ("shear", "extension") else name
@@ -157,7 +155,7 @@ def chosen(
         if arguments.method not in able:
             raise ValueError(f"--{name} is for --method {' or '.join(able)}")
     known = {name: usual[name] for name in usual if name in fields[arguments.method]}
-    return getattr(fixman, METHODS[arguments.method]), known | found
+    return kinds[arguments.method], known | found
 
 
 def simulated(arguments: Namespace, *of: Any, seed: int, **more: Any) -> int:

@@ -347,13 +347,12 @@ class Molecule(Forces):
     def _ends(self) -> dict[int, str]:
         """Words of `HOLDS` by the atoms of `ENDS`, which have one neighbour beside hydrogens."""
         symbols = [getattr(atom.element, "symbol", "") for atom in self.topology.atoms()]
-        bonds = bonds_of(self.topology)
-        bonds = np.concatenate([bonds, bonds[:, ::-1]])
-        hydrogen = np.array(symbols)[bonds[:, 1]] == "H"
-        light = np.bincount(bonds[hydrogen, 0], minlength=len(symbols)).tolist()
-        heavy = np.bincount(bonds[~hydrogen, 0], minlength=len(symbols)).tolist()
-        known = enumerate(zip(symbols, light, strict=True))
-        return {k: ENDS[kind] for k, kind in known if heavy[k] == 1 and kind in ENDS}
+        found = {}
+        for k, near in topology.neighbours(bonds_of(self.topology)).items():
+            light = sum(symbols[one] == "H" for one in near)
+            if len(near) - light == 1 and (symbols[k], light) in ENDS:
+                found[k] = ENDS[symbols[k], light]
+        return found
 
     def _kinds(self, i: int, j: int) -> set[str]:
         """Words of `HOLDS` that a bond goes by."""
