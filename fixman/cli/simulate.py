@@ -77,10 +77,10 @@ def _model(arguments: shared.Namespace, chain: Chain) -> Chain | System:
             return chain
         raise ValueError("--chains needs a box: --density or --box")
     if box is None:
+        density = arrays.positive(density, "--density")
         if many is None:
             raise ValueError("--density needs --chains, how many there are")
-        volume = many * chain.n / arrays.positive(density, "--density")
-        box = volume ** (1.0 / chain.dim)
+        box = (many * chain.n / density) ** (1.0 / chain.dim)
     return System(chain, many, box=box)
 
 
