@@ -1,0 +1,52 @@
+# The public names of fixman and their homes; `__init__.py` reads them from here when it runs.
+
+from fixman import potentials as potentials
+from fixman import rigid as rigid
+from fixman.analysis import bluemoon as bluemoon
+from fixman.analysis import plot as plot
+from fixman.analysis import rheology as rheology
+from fixman.chains.chain import Chain as Chain
+from fixman.chains.coordinates import Coordinate as Coordinate
+from fixman.chains.system import System as System
+from fixman.errors import ConstraintSolveError as ConstraintSolveError
+from fixman.errors import FrameError as FrameError
+from fixman.errors import RunDamageWarning as RunDamageWarning
+from fixman.errors import RunFolderError as RunFolderError
+from fixman.errors import RunStorageError as RunStorageError
+from fixman.errors import RunVersionWarning as RunVersionWarning
+from fixman.errors import ShortSeriesWarning as ShortSeriesWarning
+from fixman.errors import SingularConstraintError as SingularConstraintError
+from fixman.errors import SingularCoordinateError as SingularCoordinateError
+from fixman.mechanics import structured as structured
+from fixman.mechanics.dynamics import Motion as Motion
+from fixman.mechanics.dynamics import forward_dynamics as forward_dynamics
+from fixman.mechanics.dynamics import inverse_dynamics as inverse_dynamics
+from fixman.mechanics.dynamics import project as project
+from fixman.mechanics.metric import Reweighting as Reweighting
+from fixman.mechanics.metric import fixman_force as fixman_force
+from fixman.mechanics.metric import fixman_potential as fixman_potential
+from fixman.mechanics.metric import logdet as logdet
+from fixman.mechanics.metric import reweight as reweight
+from fixman.mechanics.partition import Partition as Partition
+from fixman.mechanics.wilson import velocity_terms as velocity_terms
+from fixman.mechanics.wilson import wilson_b as wilson_b
+from fixman.potentials import flows as flows
+from fixman.runs.runfile import RunCheck as RunCheck
+from fixman.runs.runfile import check_run as check_run
+from fixman.sampling import analytic as analytic
+from fixman.sampling.random_walks import random_walks as random_walks
+from fixman.sampling.samples import Sample as Sample
+from fixman.sampling.samples import sample as sample
+from fixman.simulation import observables as observables
+from fixman.simulation.push_off import push_off as push_off
+from fixman.simulation.simulate import load_run as load_run
+from fixman.simulation.simulate import resume as resume
+from fixman.simulation.simulate import simulate as simulate
+from fixman.simulation.steppers import Brownian as Brownian
+from fixman.simulation.steppers import HybridMonteCarlo as HybridMonteCarlo
+from fixman.simulation.steppers import Langevin as Langevin
+from fixman.simulation.steppers import MonteCarlo as MonteCarlo
+from fixman.simulation.steppers import Newton as Newton
+from fixman.simulation.trajectory import Run as Run
+
+__version__: str
