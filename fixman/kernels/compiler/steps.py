@@ -137,9 +137,8 @@ def _call(function: Any, *args: Any) -> Any:
     if writer is not None:
         pairs = zip(values, signature.args, strict=True)
         code = write(*writer[:2], signature, [_as(x, kind) for x, kind in pairs])
-    return (
-        None if signature.return_type == types.void else Value(signature.return_type, code, writer)
-    )
+    kind = signature.return_type
+    return None if kind == types.void else Value(kind, code, writer)
 
 
 class Moving:
@@ -264,6 +263,8 @@ def _taken_apart(kind: Any, code: Any, writer: Any) -> Any:
 
 
 def _put_together(x: Any, writer: Any) -> Value:
+    if x is None:
+        return Value(types.void, writer and writer[0].get_dummy_value(), writer)
     if not isinstance(x, tuple):
         return _number(x, writer)
     parts = [_put_together(part, writer) for part in x]
@@ -314,7 +315,8 @@ def chosen(records: Sequence[Any]) -> Callable[[Any], Any]:
             known = type(record)(*map(_translated, record))
             return _exact(lambda *args: _plain(function)(known, *args))
 
-        return _choice(function, [option(record) for record in records])
+        options = [option(record) for record in records]
+        return _made(function, lambda number, *args: _branches(options, number, args))
 
     return decorate
 
@@ -329,70 +331,50 @@ def _exact(values: Any) -> Any:
     return run
 
 
-def _run(values: Any, kinds: Any, codes: Any, writer: Any) -> Any:
-    given = zip(kinds, codes, strict=True)
-    return values(*(_taken_apart(kind, code, writer) for kind, code in given))
-
-
 def _made(function: Any, values: Any) -> Any:
-    def run(kinds: Any, codes: Any, writer: Any) -> Any:
-        result = _run(values, kinds, codes, writer)
-        return None if result is None else _put_together(result, writer)
+    def run(kinds: Any, codes: Any, writer: Any) -> Value:
+        given = zip(kinds, codes, strict=True)
+        return _put_together(values(*(_taken_apart(*one, writer) for one in given)), writer)
 
     def define(typing: Any, *kinds: Any) -> Any:
-        result = run(kinds, [None] * len(kinds), None)
-
         def write(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            written = run(sig.args, args, (context, builder, ()))
-            return context.get_dummy_value() if written is None else written.code
+            return run(sig.args, args, (context, builder, ())).code
 
-        return (types.void if result is None else result.kind)(*kinds), write
+        return run(kinds, [None] * len(kinds), None).kind(*kinds), write
 
     made = named_intrinsic(define, function)
     _STEPS[id(made)] = values
     return made
 
 
-def _choice(function: Any, options: list[Any]) -> Any:
-    """Return an intrinsic that runs the option of a number, given first: a switch, and its end."""
-
-    def define(typing: Any, number: Any, *kinds: Any) -> Any:
-        none = [None] * len(kinds)
-        results = [_leaves(_run(option, kinds, none, None), None) for option in options]
-        common = [_common(leaf) for leaf in zip(*results, strict=True)]
-        shape = _run(options[0], kinds, none, None)
-
-        def write(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            writer = context, builder, ()
-            end, nowhere = map(builder.append_basic_block, ("end", "nowhere"))
-            with builder.goto_block(nowhere):
-                builder.unreachable()
-            switch, ways = builder.switch(args[0], nowhere), []
-            for k, option in enumerate(options):
-                block = builder.append_basic_block("option")
-                switch.add_case(ir.Constant(args[0].type, k), block)
-                builder.position_at_end(block)
-                leaves = _leaves(_run(option, sig.args[1:], args[1:], writer), writer)
-                codes = [_as(leaf, kind) for leaf, kind in zip(leaves, common, strict=True)]
-                ways.append((codes, builder.block))
-                builder.branch(end)
-            builder.position_at_end(end)
-            met = []
-            for k, kind in enumerate(common):
-                phi = builder.phi(ways[0][0][k].type)
-                for codes, block in ways:
-                    phi.add_incoming(codes[k], block)
-                met.append(Value(kind, phi, writer))
-            if not met:
-                return context.get_dummy_value()
-            return _put_together(_shaped(shape, iter(met)), writer).code
-
-        if shape is None:
-            return types.void(number, *kinds), write
-        result = _put_together(_shaped(shape, (Value(kind, None, None) for kind in common)), None)
-        return result.kind(number, *kinds), write
-
-    return named_intrinsic(define, function)
+def _branches(options: list[Any], number: Value, args: tuple[Any, ...]) -> Any:
+    """Return the result of the option of a number: a switch, and its end."""
+    writer = number.writer
+    if writer is None:
+        results = [option(*args) for option in options]
+        leaves = zip(*(_leaves(result, None) for result in results), strict=True)
+        return _shaped(results[0], (Value(_common(leaf), None, None) for leaf in leaves))
+    _, builder, _ = writer
+    end, nowhere = map(builder.append_basic_block, ("end", "nowhere"))
+    with builder.goto_block(nowhere):
+        builder.unreachable()
+    switch, ways = builder.switch(number.code, nowhere), []
+    for k, option in enumerate(options):
+        block = builder.append_basic_block("option")
+        switch.add_case(ir.Constant(number.code.type, k), block)
+        builder.position_at_end(block)
+        result = option(*args)
+        ways.append((_leaves(result, writer), builder.block))
+    kinds = [_common(leaf) for leaf in zip(*(leaves for leaves, _ in ways), strict=True)]
+    builder.position_at_end(end)
+    met = [Value(k, builder.phi(writer[0].get_value_type(k)), writer) for k in kinds]
+    for leaves, block in ways:
+        builder.position_at_end(block)
+        for leaf, one in zip(leaves, met, strict=True):
+            one.code.add_incoming(_as(leaf, one.kind), block)
+        builder.branch(end)
+    builder.position_at_end(end)
+    return _shaped(result, iter(met))
 
 
 def _leaves(x: Any, writer: Any) -> list[Value]:
@@ -404,7 +386,7 @@ def _leaves(x: Any, writer: Any) -> list[Value]:
 def _shaped(shape: Any, leaves: Iterator[Value]) -> Any:
     if isinstance(shape, tuple):
         return tuple(_shaped(part, leaves) for part in shape)
-    return next(leaves)
+    return None if shape is None else next(leaves)
 
 
 def _common(leaves: tuple[Value, ...]) -> Any:
