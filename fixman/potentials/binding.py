@@ -19,7 +19,7 @@ from fixman.chains.chain import Chain, bonds, closures, require_chain
 from fixman.chains.coordinates import GHOSTS, Index, Rows
 from fixman.chains.straight_bends import Lines
 from fixman.chains.system import wrapped
-from fixman.errors import SingularCoordinateError
+from fixman.errors import FrameError, SingularCoordinateError
 from fixman.kernels.algebra.vectors import SPACE
 from fixman.kernels.chain.rows import ANGLE, KINDS, LENGTH
 from fixman.kernels.chain.rows import TORSION as TORSION_ROW
@@ -35,17 +35,6 @@ NEAR = 16  # beads among which one that coincides is looked for
 
 Beads = tuple[tuple[int, ...], ...]
 Address = tuple[int, int]  # of a function, and of the record of what it meets
-NUMBER_OR_WALL = "it must be a finite number, or inf where no chain can be"
-
-
-def bind(chain: Chain, potential: Any, energies: bool = False, forces: bool = True) -> Bound:
-    """Put a potential on a chain, to compute energies and forces.
-
-    ``energies``: compiled code needs the energies of user potentials, as samplers do.  Without
-    ``forces``, user potentials need no forces.  ValueError for a potential that names beads or
-    angles that the chain does not have, or that lacks a needed energy.
-    """
-    return Bound(chain, potential, energies, forces)
 
 
 def require_potential(potential: Any, forces: bool = True, none: bool = True) -> None:
@@ -76,12 +65,18 @@ def warn_of_temperature(potential: Any, kT: Any) -> None:
 
 
 class Bound:
-    """A potential on a chain; made by `bind`.
+    """A potential on a chain, which gives energies and forces.
+
+    ``energies``: compiled code needs the energies of user potentials, as samplers do.  Without
+    ``forces``, user potentials need no forces.  ValueError for a potential that names beads or
+    angles that the chain does not have, or that lacks a needed energy.
 
     Compiled steppers read ``tables``, with addresses of functions that live as long as this object.
     """
 
-    def __init__(self, chain: Chain, potential: Any, energies: bool, forces: bool) -> None:
+    def __init__(
+        self, chain: Chain, potential: Any, energies: bool = False, forces: bool = True
+    ) -> None:
         require_chain(chain)
         self.chain, self.potential = chain, potential
         self._parts = Assembly(chain, energies, forces)
@@ -150,7 +145,12 @@ class Bound:
         self.check()
         arrays.require_finite(x, (self.chain.n, self.chain.dim), "x")
         self._refuse_terms(x, frame)
-        self._refuse_overlap(x, frame)
+        pairs = self.tables.pairs
+        if pairs is not None:
+            one = x.reshape(-1, self.chain.n, self.chain.dim)[frame]
+            where, radius = arrays.frame_index(frame, x.shape[:-2]), float(pairs.sizes.min())
+            excluded = pairs.excluded_first, pairs.excluded
+            refuse_overlap(one, radius, excluded, "bead {}".format, frame=where)
         return overflow(what, frame, x.shape[:-2])
 
     def _refuse_terms(self, x: Array, frame: int) -> None:
@@ -183,13 +183,8 @@ class Bound:
                 where = arrays.frame_index(frame, x.shape[:-2])
                 raise SingularCoordinateError(text, frame=where, beads=rows[term].beads)
 
-    def _refuse_overlap(self, x: Array, frame: int) -> None:
-        pairs = self.tables.pairs
-        if pairs is not None:
-            one = x.reshape(-1, self.chain.n, self.chain.dim)[frame]
-            where = arrays.frame_index(frame, x.shape[:-2])
-            excluded = pairs.excluded_first, pairs.excluded
-            refuse_overlap(one, float(pairs.sizes.min()), excluded, "bead {}".format, frame=where)
+
+bind = Bound
 
 
 def refuse_overlap(
@@ -386,15 +381,15 @@ def own_force(term: Any, x: Array) -> Array:
 def own_energy(energy: Any, x: Array, walls: bool = False) -> float:
     """Return an energy of one's own as a float; it may be infinite where there are walls."""
     _require_energy(energy)
-    found = energy(x.copy())
+    name, found = _named("energy", energy), called("energy", energy, x.copy())
     array = arrays.taken(found, "energy(x)", "one real number")
     if array.ndim or array.dtype.kind not in "biuf":
-        raise TypeError(f"energy(x) returned {found!r:.80}: one real number is expected")
+        raise TypeError(f"{name} returned {found!r:.80}: one real number is expected")
     value = float(array)
     if not value > -np.inf:
-        raise ValueError(f"energy(x) returned {value}: {NUMBER_OR_WALL}")
+        raise ValueError(f"{name} returned {value}: it must be a finite number, or inf in a wall")
     if value == np.inf and not walls:
-        raise ValueError("energy(x) returned inf: it must be finite; x is in a wall, start outside")
+        raise ValueError(f"{name} returned inf: it must be finite; x is in a wall, start outside")
     return value
 
 
@@ -403,23 +398,36 @@ def _require_energy(energy: Any) -> None:
         raise ValueError("this potential has no energy: give Compiled one, energy=…")
 
 
+def _named(what: str, function: Any) -> str:
+    compiled = hasattr(function, "py_func")
+    return f"the compiled {what} {function.__name__}" if compiled else f"{what}(x)"
+
+
+def called(what: str, function: Any, *given: Array) -> Any:
+    """Call a function; what one raises that numba has compiled is a RuntimeError that names it."""
+    try:
+        return function(*given)
+    except Exception as error:
+        if not hasattr(function, "py_func"):
+            raise
+        text = f"{_named(what, function)} raised {type(error).__name__}: {error}"
+        raise RuntimeError(text) from error
+
+
 def compiled_failure(what: str, function: Any, x: Array) -> Exception:
     """Return what is wrong with a compiled function in a configuration, by calling it again."""
-    name = f"the compiled {what} {function.__name__}"
     out = np.zeros_like(x)
     try:
-        value = function(x, out) if what == "force" else function(x)
-    except Exception as error:
-        failure = RuntimeError(f"{name} raised {type(error).__name__}: {error}")
-        failure.__cause__ = error
-        return failure
-    if what == "energy" and not value > -np.inf:
-        return ValueError(f"{name} returned {value}: {NUMBER_OR_WALL}")
-    try:
+        if what == "energy":
+            own_energy(function, x, walls=True)
+        else:
+            called(what, function, x, out)
         arrays.require_finite(out, out.shape, "force(x)")
-    except ValueError as error:
-        return ValueError(f"{error}, in {name}")
-    return RuntimeError(f"{name} gave NaN, but not when called again")
+    except FrameError as error:
+        return ValueError(f"{error}, in {_named(what, function)}")
+    except Exception as error:
+        return error
+    return RuntimeError(f"{_named(what, function)} gave NaN, but not when called again")
 
 
 def default_terms(chain: Chain, kind: int) -> Index:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
@@ -13,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 
 from fixman._common import arrays
 from fixman._common.arrays import Array
@@ -45,7 +45,7 @@ def bind(chain: Chain | System, potential: Any) -> Bound | BoundSystem:
     """
     if isinstance(chain, System):
         return BoundSystem(chain, potential)
-    return binding.bind(chain, potential)
+    return Bound(chain, potential)
 
 
 @dataclass(frozen=True)
@@ -106,10 +106,7 @@ class BoundSystem:
                 for term in self.own:
                     found[r] += self._own_force(term, one, r)
                 if energies is not None:
-                    own = 0.0
-                    for term in self.own:
-                        with _named("energy", term.energy, one):
-                            own += binding.own_energy(term.energy, one, True)
+                    own = sum(binding.own_energy(t.energy, one, True) for t in self.own)
                     energies[r] = rows[:, 0].sum() + own
         return found
 
@@ -130,9 +127,8 @@ class BoundSystem:
         found = np.zeros(len(x))
         for (chain, _), part in zip(self.system.kinds, self.system.split(x), strict=True):
             if self.inside is not None:
-                found += binding.bind(chain, self.inside).energy(part).sum(axis=-1)
-        if self.pair:
-            found += self._of_pairs(x)[0]
+                found += Bound(chain, self.inside).energy(part).sum(axis=-1)
+        found += self._of_pairs(x)[1][0]
         for term in self.own:
             found += [binding.own_energy(term.energy, one) for one in x]
         return found.reshape(lead)[()]
@@ -140,10 +136,12 @@ class BoundSystem:
     def force(self, x: ArrayLike) -> Array:
         """Return the forces −∂U/∂x (..., n, dim) in configurations (..., n, dim)."""
         x, lead = self._frames(x, whole=self.inside is not None)
-        found = self._one_by_one(x)
+        found = np.zeros_like(x)
+        for r in range(len(x)):  # one by one, with the neighbours of one replica
+            found[r] = self.between(x[r : r + 1])[0]
         if self.inside is not None:
             both = zip(self.system.kinds, self.system.split(x), strict=True)
-            found += self.system.join([binding.bind(c, self.inside).force(y) for (c, _), y in both])
+            found += self.system.join([Bound(c, self.inside).force(y) for (c, _), y in both])
         for r in np.flatnonzero(~np.isfinite(found).all(axis=(1, 2)))[:1].tolist():
             self.refuse(x[r])
         return found.reshape(*lead, self.system.n, self.system.dim)
@@ -161,8 +159,7 @@ class BoundSystem:
         if self.own or not invariant(self.inside):
             raise ValueError("a pressure needs a potential that no shift of a chain changes")
         x, lead = self._frames(x, whole=True)
-        virial = self._of_pairs(x)[1] if self.pair else np.zeros(len(x))
-        forces = self._one_by_one(x)
+        forces, (_, virial) = self._of_pairs(x)
         for (chain, _), y, f in zip(
             system.kinds, system.split(x), system.split(forces), strict=True
         ):
@@ -172,18 +169,10 @@ class BoundSystem:
         found = (system.chains * kT + virial / system.dim) / system.volume
         return found.reshape(lead)[()]
 
-    def _one_by_one(self, x: Array) -> Array:
-        """Return what `between` does of frames, which share one table."""
-        found = np.zeros_like(x)
-        for r in range(len(x)):
-            found[r] = self.between(x[r : r + 1])[0]
-        return found
-
     def _own_force(self, term: Any, x: Array, replica: int) -> Array:
         if isinstance(term, Compiled):
             found = np.zeros_like(x)
-            with _named("force", term.force, x):
-                term.force(x.copy(), found)
+            binding.called("force", term.force, x.copy(), found)
         else:
             found = binding.own_force(term, x.copy())
         lost = ~np.isfinite(found).all(axis=-1)
@@ -196,23 +185,22 @@ class BoundSystem:
     def refuse(self, x: Array) -> None:
         """Say why there is no finite force in a configuration."""
         if self.pair:
-            self.pairs().refuse_overlap(x)
+            beads, system = self.pairs().beads, self.system
+            excluded = beads.excluded_first, beads.excluded
+            radius = 2.0 * beads.radii.min()
+            binding.refuse_overlap(x, radius, excluded, system.place, system.box)
         raise arrays.overflow("forces", 0, ())
 
-    def _of_pairs(self, x: Array) -> Array:
-        """Return Σ U_ij and Σ f_ij·r_ij (2, frames)."""
-        rows, forces, out = (
-            np.empty((self.system.n, 2)),
-            np.empty(x.shape[1:]),
-            np.empty((2, len(x))),
-        )
-        for r, one in enumerate(x):
+    def _of_pairs(self, x: Array) -> tuple[Array, Array]:
+        """Return pair forces (frames, n, dim), and Σ U_ij and Σ f_ij·r_ij (2, frames)."""
+        forces, sums, rows = np.zeros_like(x), np.zeros((2, len(x))), np.empty((self.system.n, 2))
+        for r, one in enumerate(x if self.pair else ()):
             with self._lock:
-                self.pairs().set(one, forces, rows)
-            out[:, r] = rows.sum(axis=0)
-            if not np.isfinite(out[:, r]).all():
+                self.pairs().set(one, forces[r], rows)
+            sums[:, r] = rows.sum(axis=0)
+            if not np.isfinite(sums[:, r]).all():
                 self.refuse(one)
-        return out
+        return forces, sums
 
     def _frames(self, x: ArrayLike, whole: bool) -> tuple[Array, tuple[int, ...]]:
         tail = (self.system.n, self.system.dim)
@@ -255,12 +243,12 @@ class PairForces:
             self.skin = min(self.skin, room)
         depths = np.sqrt(arrays.one_or_each(term.epsilon, n, "epsilon"))
         core = term.core if isinstance(term, Softened) else 0.0
-        numbers = cutoff**2, energy, slope, core, reach**2, reach + self.skin
+        numbers = cutoff**2, energy, slope, core, reach**2
         first, excluded = _excluded(system, term.exclude)
         one = slice(1 if np.ptp(sigma) == np.ptp(depths) == 0.0 else n)
         self.beads = kernels.Beads(0.5 * sigma[one], depths[one], *numbers, first, excluded)
         self.rows = np.empty((n, ROOM), np.uint32)
-        self.places, self.sizes = np.empty((2, n), np.int32)
+        self.sizes = np.empty(n, np.int32)
         self.positions = np.zeros((n, 3))  # by place
         self.made = np.full((n, system.dim), np.nan)  # where the beads were
         self.grid: kernels.Grid
@@ -287,20 +275,15 @@ class PairForces:
             b = (d - 1) * REMAKE
             skin = (math.sqrt(b * b + 4.0 * d * k * REMAKE * self.reach) - b) / (2.0 * d * k)
             self.skin = min(0.5 * (self.skin + skin), self.most)
-            self.beads = self.beads._replace(reach=self.reach + self.skin)
         self.served = 0
 
     def _find(self, x: Array, pool: Executor | None) -> None:
         n, self.made[:] = self.system.n, np.nan  # until the table is whole
-        self.grid, sorting = _grid(self.system, x, self.beads.reach)
-        cells = int(np.prod(self.grid.counts))
-        starts = np.empty(cells + 1, np.int32)
+        self.grid, starts, beads, limit = _sorted(self.system, x, self.reach + self.skin)
         while True:
-            kept = self.places, self.positions, self.rows, self.sizes
-            self.table = kernels.Table(starts, *kept)
-            kernels.sort_beads(sorting, self.grid, self.table)
+            self.table = kernels.Table(starts, beads, self.positions, self.rows, self.sizes)
             kernels.put_in_order(x, self.grid, self.table, 0, n)
-            given = sorting, self.grid, self.table, self.beads
+            given = self.grid, self.table, self.beads, limit
             found = _each(n, pool, partial(kernels.find_neighbours, *given))
             most = max(found)
             if most <= self.rows.shape[1]:
@@ -324,24 +307,6 @@ class PairForces:
             least = min(least, float(ratios.min(initial=np.inf)))
         return least
 
-    def refuse_overlap(self, x: Array) -> None:
-        """Name the two beads that are nearest to each other, where forces overflow."""
-        beads, system = self.beads, self.system
-        excluded = beads.excluded_first, beads.excluded
-        binding.refuse_overlap(x, 2.0 * beads.radii.min(), excluded, system.place, system.box)
-
-
-@contextlib.contextmanager
-def _named(what: str, function: Any, x: Array) -> Iterator[None]:
-    """Name a compiled function in what it raises, as a chain does."""
-    try:
-        yield
-    except Exception:
-        if not hasattr(function, "py_func"):
-            raise
-        failure = binding.compiled_failure(what, function, x.copy())
-        raise failure from failure.__cause__
-
 
 def require_near(x: Array, unit: float, name: str) -> None:
     """Refuse positions that are too many units from the origin."""
@@ -363,24 +328,25 @@ def _each(n: int, pool: Executor | None, task: Callable[[int, int], Any]) -> lis
     return list(pool.map(task, edges[:-1], edges[1:]))
 
 
-def _grid(system: System, x: Array, reach: float) -> tuple[kernels.Grid, Array]:
-    """Return cells at least ``reach`` wide, `CELLS` for each bead at most, and what to sort by.
+def _sorted(system: System, x: Array, reach: float) -> tuple[kernels.Grid, Short, Short, float]:
+    """Return cells at least ``reach`` wide, `CELLS` for each bead at most, and the beads in them.
 
-    In open space wide gaps along an axis are made narrow, in what beads are sorted by: chains may
-    be far from each other.
+    The beads are as in `kernels.Table`.  In open space wide gaps along an axis are made narrow
+    before: chains may be far from each other.  The last number is the square of the reach, with
+    room for the rounding of separations in single precision.
     """
-    dim, places = system.dim, x
-    edges, inverse, origin, scale = np.zeros((4, 3))
+    dim, places = system.dim, np.where(np.abs(x) < 1e100, x, 0.0)  # NaN comes to 0
+    edges, inverse, scale = np.zeros((3, 3))
     counts = np.ones(3)
     if system.box is None:
-        places = np.where(np.isfinite(x), x, 0.0)
+        widest = float(np.ptp(places, axis=0).max())
         for axis in places.T:
             order = np.argsort(axis)
             gaps = np.minimum(np.diff(axis[order], prepend=axis[order[:1]]), 2.0 * reach)
             axis[order] = np.cumsum(gaps)
         width = np.maximum(places.max(axis=0), reach)
     else:
-        width = system.box
+        width, widest = system.box, float(system.box.max())
         edges[:dim], inverse[:dim] = width, 1.0 / width
     counts[:dim] = np.maximum(np.floor(width / reach), 1.0)
     most = CELLS * system.n + 64.0
@@ -389,21 +355,26 @@ def _grid(system: System, x: Array, reach: float) -> tuple[kernels.Grid, Array]:
         counts[wide] = np.floor(counts[wide] * (most / np.prod(counts)) ** (1.0 / wide.sum()))
         counts = np.maximum(counts, 1.0)
     scale[:dim] = counts[:dim] / width
-    return kernels.Grid(edges, inverse, origin, scale, counts.astype(np.int64)), places
+    cells = np.floor(places * scale[:dim])
+    if system.box is not None:
+        cells -= counts[:dim] * np.floor(cells / counts[:dim])
+    cells = np.clip(cells, 0.0, counts[:dim] - 1.0)
+    shape = counts.astype(np.int64)
+    cell = np.ravel_multi_index(tuple(cells.astype(np.int64).T), tuple(shape[:dim]))
+    starts = np.cumsum(np.bincount(cell + 1, minlength=int(shape.prod()) + 1))
+    beads = np.argsort(cell, kind="stable")
+    seen = reach + 1e-6 * max(reach, widest)
+    grid = kernels.Grid(edges, inverse, scale, shape)
+    return grid, starts.astype(np.int32), beads.astype(np.int32), seen * seen
 
 
 def _excluded(system: System, most: int) -> tuple[Short, Short]:
     """Return what `topology.near` does, of all chains and both ways."""
-    firsts, others = [np.zeros(1, np.int64)], []
-    at, filled = 0, 0
+    blocks = []
     for chain, many in system.kinds:
         first, above = topology.near(chain.n, bonds(chain), most)
-        lower = np.repeat(np.arange(chain.n), np.diff(first))
-        pairs = np.stack([np.append(lower, above), np.append(above, lower)])
-        i, j = pairs[:, np.lexsort(pairs[::-1])]
-        ends = np.cumsum(np.bincount(i, minlength=chain.n))
-        shifts = np.arange(many)[:, None]
-        firsts.append((ends + i.size * shifts + filled).ravel())
-        others.append((j + chain.n * shifts + at).ravel())
-        filled, at = filled + i.size * many, at + chain.n * many
-    return np.concatenate(firsts).astype(np.int32), np.concatenate(others).astype(np.int32)
+        pairs = sparse.csr_array((np.ones(above.size), above, first), shape=(chain.n, chain.n))
+        blocks.append(sparse.kron(sparse.eye_array(many), pairs + pairs.T, format="csr"))
+    both = sparse.block_diag(blocks, format="csr")
+    both.sort_indices()
+    return both.indptr.astype(np.int32), both.indices.astype(np.int32)

@@ -27,11 +27,11 @@ from fixman.kernels.potentials.nonbonded import lennard_jones, straightened
 BLOCK = 32  # beads whose pairs are evaluated together
 
 
-class Grid(namedtuple("Grid", "edges inverse origin scale counts")):
+class Grid(namedtuple("Grid", "edges inverse scale counts")):
     """Cells of a box, or of open space around the beads.
 
     edges, inverse (3,) : L and 1 / L; both 0 in open space, and along the missing axis of a plane
-    origin, scale (3,) : the cell of x along an axis is (x − origin) scale
+    scale (3,) : one over the width of a cell
     counts (3,) of int64 : how many cells
     """
 
@@ -46,59 +46,15 @@ class Table(namedtuple("Table", "starts beads x rows sizes")):
 
 
 class Beads(
-    namedtuple(
-        "Beads", "radii depths cut_squared shift slope core limit reach excluded_first excluded"
-    )
+    namedtuple("Beads", "radii depths cut_squared shift slope core limit excluded_first excluded")
 ):
     """The interaction of all beads, as `nonbonded.Pairs` has that of one chain.
 
     radii, depths (N,), or (1,) where all are alike : σ/2 and √ε
     cut_squared, shift, slope, core : s_c² and the numbers of U
     limit : the square of the longest cutoff
-    reach : how far the table sees, cutoff and skin
     excluded_first (N + 1,), excluded of int32 : pairs that do not act, the j of each i
     """
-
-
-@plain
-def _cell(x, a, grid):
-    """Return the cell of a coordinate along axis a."""
-    count = grid.counts[a]
-    place = (x - grid.origin[a]) * grid.scale[a]
-    if grid.edges[a] > 0.0:
-        place -= count * np.floor(place / count)
-    if not place > 0.0:
-        return 0
-    return min(int(place), count - 1) if place < 2.0**31 else count - 1
-
-
-@plain
-def _cell_of(x, i, grid):
-    """Return the number of the cell of a bead."""
-    cell = 0
-    for a in range(x.shape[1]):
-        cell = cell * grid.counts[a] + _cell(x[i, a], a, grid)
-    return cell
-
-
-@jit
-def sort_beads(x, grid, table):
-    """Number the beads by cell, in ascending order inside of one."""
-    starts, n = table.starts, len(x)
-    starts[:] = 0
-    for i in range(n):
-        cell = _cell_of(x, i, grid)
-        table.sizes[i] = cell  # for now, the cell of bead i
-        starts[cell + 1] += 1
-    for c in range(1, starts.size):
-        starts[c] += starts[c - 1]
-    for i in range(n):  # starts of cells move up to their ends
-        cell = table.sizes[i]
-        table.beads[starts[cell]] = i
-        starts[cell] += 1
-    for c in range(starts.size - 1, 0, -1):
-        starts[c] = starts[c - 1]
-    starts[0] = 0
 
 
 @jit
@@ -125,32 +81,21 @@ def _wrapped(c, count):
 
 
 @plain
-def _stretches(x, i, grid, found):
-    """Set the cells around that of bead i, as stretches (start, end) along the last axis.
-
-    Return how many there are, the cell of the bead, and whether none is behind a face of the box.
-    """
-    flat, last = x.shape[1] == 2, x.shape[1] - 1
-    n1, n = 1 if flat else grid.counts[1], grid.counts[last]
-    h0, h1, h = (
-        _cell(x[i, 0], 0, grid),
-        0 if flat else _cell(x[i, 1], 1, grid),
-        _cell(x[i, last], last, grid),
-    )
-    (low0, high0), (start, high) = _around(h0, 0, grid), _around(h, last, grid)
-    low1, high1 = (0, 0) if flat else _around(h1, 1, grid)
-    end, many = high + 1, 0
+def _cells(cell, grid, found):
+    """Set the cells around one; return how many, and whether none is behind a face of the box."""
+    n0, n1, n2 = grid.counts
+    low0, high0 = _around(cell // (n1 * n2), 0, grid)
+    low1, high1 = _around(cell // n2 % n1, 1, grid)
+    low2, high2 = _around(cell % n2, 2, grid)
+    many = 0
     for c0 in range(low0, high0 + 1):
         for c1 in range(low1, high1 + 1):
-            line = n * (_wrapped(c0, grid.counts[0]) * n1 + _wrapped(c1, n1))
-            found[many, 0], found[many, 1] = line + max(start, 0), line + min(end, n)
-            many += 1
-            if start < 0 or end > n:  # cells that continue at the other end of the box
-                found[many, 0] = line + start + n if start < 0 else line
-                found[many, 1] = line + n if start < 0 else line + end - n
+            line = (_wrapped(c0, n0) * n1 + _wrapped(c1, n1)) * n2
+            for c2 in range(low2, high2 + 1):
+                found[many] = line + _wrapped(c2, n2)
                 many += 1
-    inside = min(low0, low1, start) >= 0 and high0 < grid.counts[0] and high1 < n1 and high < n
-    return many, (h0 * n1 + h1) * n + h, inside
+    inside = min(low0, low1, low2) >= 0 and high0 < n0 and high1 < n1 and high2 < n2
+    return many, inside
 
 
 @plain
@@ -174,50 +119,44 @@ def _sort(row, size, ranks, ordered):
 
 
 @jit
-def find_neighbours(x, grid, table, beads, first, last):
+def find_neighbours(grid, table, beads, limit, first, last):
     """Fill the rows of places ``first`` to ``last``; return the longest row that is needed.
 
     Beads of a cell have the same candidates, kept as separations from the first bead in single
-    precision.  So rows have pairs that are a little further apart than the reach.
+    precision.  So rows have pairs that are a little further apart than the reach, up to √limit.
     """
-    wide, fullest = beads.reach, 0  # by loops: reductions of arrays take seconds to compile
-    for a in range(x.shape[1]):
-        wide = max(wide, grid.edges[a], 1.0 / grid.scale[a])
-        if grid.edges[a] == 0.0:  # beads of a cell may be far apart in open space
-            low = high = table.x[0, a]
-            for i in range(len(x)):
-                low, high = min(low, table.x[i, a]), max(high, table.x[i, a])
-            wide = max(wide, high - low)
+    fullest = 0
     for c in range(table.starts.size - 1):
         fullest = max(fullest, table.starts[c + 1] - table.starts[c])
-    limit = np.float32((beads.reach + 1e-6 * wide) ** 2)
-    size = _whole(min(len(x), 27 * fullest))
+    size = _whole(min(len(table.beads), 27 * fullest))
     near0, near1 = np.empty(size, np.float32), np.empty(size, np.float32)
     near2, squares = np.empty(size, np.float32), np.empty(size, np.float32)
     codes, row, hits = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64)
-    ranks, stretches = np.empty(size, np.int64), np.empty((18, 2), np.int64)
-    work = near0, near1, near2, squares, codes, row, hits, ranks, stretches
-    return _find(x, grid, table, beads, (first, last, limit), work)
+    ranks, cells = np.empty(size, np.int64), np.empty(27, np.int64)
+    work = near0, near1, near2, squares, codes, row, hits, ranks, cells
+    return _find(grid, table, beads, (first, last, np.float32(limit)), work)
 
 
 @plain
-def _find(x, grid, table, beads, limits, work):
+def _find(grid, table, beads, limits, work):
     first, last, limit = limits
-    near0, near1, near2, squares, codes, row, hits, ranks, stretches = work
+    near0, near1, near2, squares, codes, row, hits, ranks, cells = work
     starts, members, X, rows, sizes = table
     excluded_first, excluded = beads.excluded_first, beads.excluded
-    L0, L1, L2 = grid.edges[0], grid.edges[1], grid.edges[2]
-    w0, w1, w2 = grid.inverse[0], grid.inverse[1], grid.inverse[2]
+    L0, L1, L2 = grid.edges
+    w0, w1, w2 = grid.inverse
     e0, e1, e2 = np.float32(L0), np.float32(L1), np.float32(L2)
     v0, v1, v2 = np.float32(w0), np.float32(w1), np.float32(w2)
-    most, count, mine, origin, until, inside = 0, 0, 0, first, first, True
+    most, cell, count, mine, origin, until, inside = 0, 0, 0, 0, first, first, True
     for place in range(first, last):
         i = members[place]
         if place == until:  # the next cell
-            many, cell, inside = _stretches(x, i, grid, stretches)
+            while starts[cell + 1] <= place:
+                cell += 1
+            many, inside = _cells(cell, grid, cells)
             count, origin, until = 0, place, starts[cell + 1]
             for s in range(many):
-                for other in range(starts[stretches[s, 0]], starts[stretches[s, 1]]):
+                for other in range(starts[cells[s]], starts[cells[s] + 1]):
                     d0, d1 = X[other, 0] - X[origin, 0], X[other, 1] - X[origin, 1]
                     d2 = X[other, 2] - X[origin, 2]
                     if not inside:

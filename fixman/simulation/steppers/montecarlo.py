@@ -286,7 +286,7 @@ class ManyChains(Prepared):
         system = self.key[0]
         pairs, dim = self.bound.pairs(), system.dim
         reach = pairs.reach  # not that of the table, whose skin depends on what was before
-        edges, inverse, origin, scale = np.zeros((4, 3))
+        edges, inverse, scale = np.zeros((3, 3))
         counts = np.ones(3, np.int64)
         most = max(3, round((4.0 * system.n) ** (1.0 / dim)))
         counts[:dim], scale[:dim] = most, 1.0 / reach
@@ -295,7 +295,7 @@ class ManyChains(Prepared):
             counts[:dim] = np.clip(np.floor(system.box / reach), 1, most)
             scale[:dim] = counts[:dim] / system.box
         heads, lists = np.empty(int(np.prod(counts)), np.int64), np.empty((3, system.n), np.int64)
-        return many_chains.Cells(box.Grid(edges, inverse, origin, scale, counts), heads, *lists)
+        return many_chains.Cells(box.Grid(edges, inverse, scale, counts), heads, *lists)
 
 
 def _route(chain: Chain, stepper: MonteCarlo) -> str:
