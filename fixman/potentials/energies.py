@@ -95,10 +95,11 @@ class FENE(_Term):
     beads: Beads | None = None
 
     def __post_init__(self) -> None:
-        stiffness, reach = _numbers(self.stiffness, "stiffness"), _numbers(self.reach, "reach")
-        if not np.all(np.array(reach) > 0.0):
-            raise ValueError(f"reach must be positive, got {self.reach!r:.80}")
-        self._set(stiffness=stiffness, reach=reach, beads=bead_rows(self.beads, 2, "bond"))
+        self._set(
+            stiffness=_numbers(self.stiffness, "stiffness"),
+            reach=_numbers(self.reach, "reach", positive=True),
+            beads=bead_rows(self.beads, 2, "bond"),
+        )
 
     def _tabulate(self, tables: Assembly) -> None:
         terms = binding.named_terms(tables.chain, self.beads, LENGTH, "bond")
@@ -263,14 +264,12 @@ class Pair(_Term):
     skin: float
 
     def __post_init__(self) -> None:
-        own: Any = self
-        for name in ("epsilon", "sigma"):
-            numbers = _numbers(getattr(own, name), name)
-            if not np.all(np.array(numbers) > 0.0):
-                raise ValueError(f"{name} must be positive, got {getattr(own, name)!r:.80}")
-            self._set(**{name: numbers})
-        exclude = arrays.whole(own.exclude, "exclude", 0)
-        self._set(exclude=exclude, skin=arrays.positive(own.skin, "skin"))
+        self._set(
+            epsilon=_numbers(self.epsilon, "epsilon", positive=True),
+            sigma=_numbers(self.sigma, "sigma", positive=True),
+            exclude=arrays.whole(self.exclude, "exclude", 0),
+            skin=arrays.positive(self.skin, "skin"),
+        )
 
     def cut(self) -> tuple[float, float, float]:
         """Return the cutoff over σ, and energy and slope there in units of ε and σ."""
@@ -504,9 +503,8 @@ def from_parameters(description: dict[str, Any]) -> Any:
 
 def invariant(potential: Any) -> bool:
     """Whether a potential is known to be the same wherever a free chain is."""
-    if type(potential) is Sum:
-        return all(map(invariant, potential.terms))
-    return potential is None or getattr(type(potential), "INVARIANT", False)
+    terms = (type(term) for term in terms_of(potential) if term is not None)
+    return all(getattr(kind, "INVARIANT", False) for kind in terms)
 
 
 def terms_of(potential: Any) -> tuple[Any, ...]:
@@ -522,12 +520,14 @@ def described(potential: Any) -> dict[str, Any]:
     return {"name": f"{type(potential).__module__}.{type(potential).__qualname__}", "own": True}
 
 
-def _numbers(value: Any, name: str) -> float | tuple[float, ...]:
+def _numbers(value: Any, name: str, positive: bool = False) -> float | tuple[float, ...]:
     """Return one finite number or a tuple of them."""
     array = arrays.real(value, (), name)
     if array.ndim > 1:
         raise ValueError(f"{name} must be a number or a list of numbers, got {array.shape}")
     arrays.require_finite(np.atleast_1d(array), (array.size,), name, "place")
+    if positive and not np.all(array > 0.0):
+        raise ValueError(f"{name} must be positive, got {value!r:.80}")
     return tuple(array.tolist()) if array.ndim else float(array)
 
 
