@@ -68,7 +68,10 @@ def arc(s, c):
 
 
 @exact_step
-def push(work, joints, table, t, forces, axes, like):
+def add_term(work, joints, table, t, energy, forces, axes, like):
+    """Add the energy of term t, and the forces on its beads."""
+    U = 3 * joints * len(axes)
+    store(work, U, load(work, U, like) + energy)
     for place in range(len(forces)):
         k = joints + table[t + 2 + place]
         put_vector(work, k, axes, plus(vector(work, k, axes, like), forces[place]))
@@ -91,13 +94,9 @@ def fene(work, table, t, parameters, axes, like):
 @exact_call
 def add_stretches(stretches, work, joints, axes, like):
     table, parameters = stretches
-    U = 3 * joints * len(axes)
-    total = load(work, U, like)
     for t in range(0, table.size, 4):
         energy, forces = fene(work, table, t, parameters, axes, like)
-        total = total + energy
-        push(work, joints, table, t, forces, axes, like)
-    store(work, U, total)
+        add_term(work, joints, table, t, energy, forces, axes, like)
     return work
 
 
@@ -171,8 +170,6 @@ def tilted(bent, parameters, p, axes):
 @exact_call
 def add_bends(bends, work, joints, axes, like):
     table, parameters = bends
-    U = 3 * joints * len(axes)
-    total = load(work, U, like)
     for t in range(0, table.size, 5):
         kind, p = table[t], table[t + 1]
         bent = bend(work, table, t, axes, like)
@@ -184,9 +181,7 @@ def add_bends(bends, work, joints, axes, like):
             energy, g = tilted(bent, parameters, p, axes)
         else:
             energy, g = cosine(bent, parameters, p, axes)
-        total = total + energy
-        push(work, joints, table, t, bend_forces(bent, g, axes), axes, like)
-    store(work, U, total)
+        add_term(work, joints, table, t, energy, bend_forces(bent, g, axes), axes, like)
     return work
 
 
@@ -272,8 +267,6 @@ def combined_torsion(bonds, parameters, p):
 def add_torsions(torsions, work, joints, axes, like):
     table, parameters = torsions
     zero = 0.0 * like
-    U = 3 * joints * len(axes)
-    total = load(work, U, like)
     for t in range(0, table.size, 6):
         order, p = table[t], table[t + 1]
         bonds = three_bonds(work, table, t, axes, like)
@@ -287,7 +280,5 @@ def add_torsions(torsions, work, joints, axes, like):
                 series = wave(series, turned, a, b, float(m))
             energy = series[0]
             forces = turn_forces(bonds, turned, series[1])
-        total = total + energy
-        push(work, joints, table, t, forces, axes, like)
-    store(work, U, total)
+        add_term(work, joints, table, t, energy, forces, axes, like)
     return work
