@@ -18,6 +18,7 @@ time: it writes one branch for each of some records.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
@@ -29,16 +30,29 @@ from fixman.kernels.compiler.lanes import EIGHT, cast, root
 DOUBLE, INTEGER = types.float64, types.int64
 
 
-class Value:
-    """Numba's type of a value and, when code is written, LLVM's value; then a writer too."""
+# Numba's context, LLVM's builder and the flags of what is written, under numba's lock; None where
+# only types are asked for.
+_writer: Any = None
 
-    def __init__(self, kind: Any, code: Any, writer: Any) -> None:
+
+@contextmanager
+def _written_by(writer: Any) -> Iterator[None]:
+    global _writer
+    before, _writer = _writer, writer
+    try:
+        yield
+    finally:
+        _writer = before
+
+
+class Value:
+    """Numba's type of a value and, when code is written, LLVM's value."""
+
+    def __init__(self, kind: Any, code: Any) -> None:
         self.kind = kind
         self.code = code
-        # numba's context and builder, and the flags of what is written; or None where only types
-        # are asked for
-        self.writer = writer
-        self.array: Any = None  # an array taken apart, once for all of its elements
+        self.block: Any = None  # where an array was taken apart, once for all of its elements
+        self.array: Any = None
 
     __iter__ = None  # which Python would make of indexing, without an end
 
@@ -48,14 +62,15 @@ class Value:
         )
 
     def _place(self, index: Any) -> Any:
-        context, builder, _ = self.writer
+        context, builder, _ = _writer
         indices = index if isinstance(index, tuple) else (index,)
-        codes = [_as(_number(k, self.writer), INTEGER) for k in indices]
-        if self.array is None:
+        codes = [_as(_number(k), INTEGER) for k in indices]
+        if self.block is not builder.block:
             data, *parts = (
                 nb.field(context, builder, self.kind, self.code, name)
                 for name in ("data", "shape", "strides")
             )
+            self.block = builder.block
             self.array = data, *(cgutils.unpack_tuple(builder, part) for part in parts)
         data, shape, strides = self.array
         layout = self.kind.layout
@@ -64,36 +79,33 @@ class Value:
         )
 
     def __getitem__(self, index: Any) -> Value:
-        code = self.writer and self.writer[1].load(self._place(index))
-        return Value(self.kind.dtype, code, self.writer)
+        return Value(self.kind.dtype, _writer and _writer[1].load(self._place(index)))
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        if self.writer is not None:
-            code = _as(_number(value, self.writer), self.kind.dtype)
-            self.writer[1].store(code, self._place(index))
+        if _writer is not None:
+            code = _as(_number(value), self.kind.dtype)
+            _writer[1].store(code, self._place(index))
 
     def __abs__(self) -> Value:
-        if self.writer is None:
+        if _writer is None:
             return self
-        kind = self.code.type
-        function = self.writer[1].module.declare_intrinsic("llvm.fabs", [kind])
-        return Value(self.kind, self.writer[1].call(function, [self.code]), self.writer)
+        function = _writer[1].module.declare_intrinsic("llvm.fabs", [self.code.type])
+        return Value(self.kind, _writer[1].call(function, [self.code]))
 
     def __neg__(self) -> Value:
-        code = self.writer and self.writer[1].fneg(self.code, flags=self.writer[2])
-        return Value(self.kind, code, self.writer)
+        return Value(self.kind, _writer and _writer[1].fneg(self.code, flags=_writer[2]))
 
 
-def _number(x: Any, writer: Any) -> Value:
+def _number(x: Any) -> Value:
     if isinstance(x, Value):
         return x
     kind = INTEGER if isinstance(x, int) else DOUBLE
     llvm = ir.IntType(64) if kind is INTEGER else ir.DoubleType()
-    return Value(kind, ir.Constant(llvm, int(x) if kind is INTEGER else x), writer)
+    return Value(kind, ir.Constant(llvm, int(x) if kind is INTEGER else x))
 
 
 def _as(x: Value, kind: Any) -> Any:
-    context, builder, _ = x.writer
+    context, builder, _ = _writer
     if kind is EIGHT:
         return cast(context, builder, x.code, x.kind)
     return x.code if kind == x.kind else context.cast(builder, x.code, x.kind, kind)
@@ -103,18 +115,18 @@ def _operator(name: str, swapped: bool) -> Callable[[Value, Any], Any]:
     def method(left: Value, right: Any) -> Any:
         if isinstance(right, Moving):
             return NotImplemented
-        x, y = left, _number(right, left.writer)
+        x, y = left, _number(right)
         if swapped:
             x, y = y, x
         kinds = x.kind, y.kind
         kind = next((kind for kind in (EIGHT, DOUBLE) if kind in kinds), x.kind)
-        if left.writer is None:
-            return Value(kind, None, None)
-        _, builder, flags = left.writer
+        if _writer is None:
+            return Value(kind, None)
+        _, builder, flags = _writer
         codes = _as(x, kind), _as(y, kind)
         if kind in (EIGHT, DOUBLE):
-            return Value(kind, getattr(builder, "f" + name)(*codes, flags=flags), left.writer)
-        return Value(kind, getattr(builder, name)(*codes), left.writer)
+            return Value(kind, getattr(builder, "f" + name)(*codes, flags=flags))
+        return Value(kind, getattr(builder, name)(*codes))
 
     return method
 
@@ -130,15 +142,14 @@ for _name, _instruction in (
 def _call(function: Any, *args: Any) -> Any:
     if any(isinstance(x, Moving) for x in args):
         return _DERIVATIVES[id(function)](*args)
-    writer = next(x.writer for x in args if isinstance(x, Value))
-    values = [_number(x, writer) for x in args]
+    values = [_number(x) for x in args]
     signature, write = function._defn(None, *(x.kind for x in values))
     code = None
-    if writer is not None:
+    if _writer is not None:
         pairs = zip(values, signature.args, strict=True)
-        code = write(*writer[:2], signature, [_as(x, kind) for x, kind in pairs])
+        code = write(*_writer[:2], signature, [_as(x, kind) for x, kind in pairs])
     kind = signature.return_type
-    return None if kind == types.void else Value(kind, code, writer)
+    return None if kind == types.void else Value(kind, code)
 
 
 class Moving:
@@ -251,46 +262,27 @@ def _plain(function: Any) -> Any:
     return FunctionType(code, translated, code.co_name, None, cells)
 
 
-def _taken_apart(kind: Any, code: Any, writer: Any) -> Any:
+def _taken_apart(kind: Any, code: Any) -> Any:
     if not isinstance(kind, types.BaseTuple):
-        return Value(kind, code, writer)
+        return Value(kind, code)
     kinds: Any = kind
-    parts = cgutils.unpack_tuple(writer[1], code, len(kinds)) if writer else [None] * len(kinds)
-    parts = [_taken_apart(k, part, writer) for k, part in zip(kinds, parts, strict=True)]
+    parts = cgutils.unpack_tuple(_writer[1], code, len(kinds)) if _writer else [None] * len(kinds)
+    parts = [_taken_apart(*one) for one in zip(kinds, parts, strict=True)]
     if isinstance(kind, types.BaseNamedTuple):
         return kinds.instance_class(*parts)
     return tuple(parts)
 
 
-def _put_together(x: Any, writer: Any) -> Value:
+def _put_together(x: Any) -> Value:
     if x is None:
-        return Value(types.void, writer and writer[0].get_dummy_value(), writer)
+        return Value(types.void, _writer and _writer[0].get_dummy_value())
     if not isinstance(x, tuple):
-        return _number(x, writer)
-    parts = [_put_together(part, writer) for part in x]
+        return _number(x)
+    parts = [_put_together(part) for part in x]
     named = type(x) if hasattr(x, "_fields") else None
     kind = types.BaseTuple.from_types([part.kind for part in parts], named)
-    if writer is None:
-        return Value(kind, None, None)
-    return Value(kind, writer[0].make_tuple(writer[1], kind, [part.code for part in parts]), writer)
-
-
-def _written_by(x: Any, writer: Any) -> Any:
-    if isinstance(x, tuple):
-        parts = [_written_by(part, writer) for part in x]
-        return x._make(parts) if hasattr(x, "_make") else tuple(parts)
-    if isinstance(x, Moving):
-        return Moving(_written_by(x.value, writer), _written_by(x.rate, writer))
-    return Value(x.kind, x.code, writer) if isinstance(x, Value) else x
-
-
-def _writer(x: Any) -> Any:
-    if isinstance(x, Value):
-        return x.writer
-    if isinstance(x, Moving):
-        return _writer((x.value, x.rate))
-    found = (_writer(part) for part in x if isinstance(part, (tuple, Value, Moving)))
-    return next((writer for writer in found if writer), None)
+    codes = [part.code for part in parts]
+    return Value(kind, _writer and _writer[0].make_tuple(_writer[1], kind, codes))
 
 
 def exact_step(function: Any) -> Any:
@@ -323,18 +315,17 @@ def chosen(records: Sequence[Any]) -> Callable[[Any], Any]:
 
 def _exact(values: Any) -> Any:
     def run(*args: Any) -> Any:
-        writer = _writer(args)
         # With a flag of its own an instruction does not take on those of its kernel.
-        exact = writer and (*writer[:2], ("nsz",))
-        return _written_by(values(*(_written_by(x, exact) for x in args)), writer)
+        with _written_by(_writer and (*_writer[:2], ("nsz",))):
+            return values(*args)
 
     return run
 
 
 def _made(function: Any, values: Any) -> Any:
     def run(kinds: Any, codes: Any, writer: Any) -> Value:
-        given = zip(kinds, codes, strict=True)
-        return _put_together(values(*(_taken_apart(*one, writer) for one in given)), writer)
+        with _written_by(writer):
+            return _put_together(values(*map(_taken_apart, kinds, codes)))
 
     def define(typing: Any, *kinds: Any) -> Any:
         def write(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -349,12 +340,11 @@ def _made(function: Any, values: Any) -> Any:
 
 def _branches(options: list[Any], number: Value, args: tuple[Any, ...]) -> Any:
     """Return the result of the option of a number: a switch, and its end."""
-    writer = number.writer
-    if writer is None:
+    if _writer is None:
         results = [option(*args) for option in options]
-        leaves = zip(*(_leaves(result, None) for result in results), strict=True)
-        return _shaped(results[0], (Value(_common(leaf), None, None) for leaf in leaves))
-    _, builder, _ = writer
+        leaves = zip(*(_leaves(result) for result in results), strict=True)
+        return _shaped(results[0], (Value(_common(leaf), None) for leaf in leaves))
+    context, builder, _ = _writer
     end, nowhere = map(builder.append_basic_block, ("end", "nowhere"))
     with builder.goto_block(nowhere):
         builder.unreachable()
@@ -364,10 +354,10 @@ def _branches(options: list[Any], number: Value, args: tuple[Any, ...]) -> Any:
         switch.add_case(ir.Constant(number.code.type, k), block)
         builder.position_at_end(block)
         result = option(*args)
-        ways.append((_leaves(result, writer), builder.block))
+        ways.append((_leaves(result), builder.block))
     kinds = [_common(leaf) for leaf in zip(*(leaves for leaves, _ in ways), strict=True)]
     builder.position_at_end(end)
-    met = [Value(k, builder.phi(writer[0].get_value_type(k)), writer) for k in kinds]
+    met = [Value(kind, builder.phi(context.get_value_type(kind))) for kind in kinds]
     for leaves, block in ways:
         builder.position_at_end(block)
         for leaf, one in zip(leaves, met, strict=True):
@@ -377,10 +367,10 @@ def _branches(options: list[Any], number: Value, args: tuple[Any, ...]) -> Any:
     return _shaped(result, iter(met))
 
 
-def _leaves(x: Any, writer: Any) -> list[Value]:
+def _leaves(x: Any) -> list[Value]:
     if isinstance(x, tuple):
-        return [leaf for part in x for leaf in _leaves(part, writer)]
-    return [] if x is None else [_number(x, writer)]
+        return [leaf for part in x for leaf in _leaves(part)]
+    return [] if x is None else [_number(x)]
 
 
 def _shaped(shape: Any, leaves: Iterator[Value]) -> Any:
