@@ -289,9 +289,8 @@ class Assembly:
     def compiled(self, what: str, function: Any) -> Address:
         """Watch a compiled function for what it raises and for NaN; return its address."""
         record = np.zeros(1 + self.chain.n * self.chain.dim)
-        address, compiled = forces.compiled_address(function, what)
+        address = forces.compiled_address(function, what)
         self.watched.append((what, function, record))
-        self.alive.append(compiled)
         return address, record.ctypes.data
 
     def _python(self, function: Any) -> Address:

@@ -76,10 +76,6 @@ class Cache(nb.NullCache):  # type: ignore[misc]
         self._folder = folder
         self._inner = inner
 
-    @property
-    def cache_path(self) -> str:
-        return str(self._folder)
-
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         target_context.refresh()  # without it a fresh process has no targets
         try:

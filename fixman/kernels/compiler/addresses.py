@@ -105,20 +105,17 @@ def call(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     """Call the kernel at an address; return the answer, if it gives one."""
     address, words, frame, X, F, first, _ = args
     like = sig.args[-1]
-    words, frame = (
-        _data(context, builder, kind, array)
-        for kind, array in zip(sig.args[1:3], (words, frame), strict=True)
-    )
+    words = _data(context, builder, sig.args[1], words)
+    frame = _data(context, builder, sig.args[2], frame)
     _, x, f, at, answer = _fields(context, builder, frame, like)
     for value, place in ((X, x), (F, f), (first, at)):
         builder.store(value, place, align=8)
     code = builder.call(builder.inttoptr(address, CALLED.as_pointer()), [words, frame])
     with builder.if_then(builder.icmp_signed("!=", code, code.type(0)), likely=False):
         # It does not say what failed, but of the two one alone can happen.
-        failure = (
-            (IndexError, "an index is out of bounds") if CHECKED else (MemoryError, "no memory")
-        )
-        context.call_conv.return_user_exc(builder, failure[0], (f"{failure[1]} at an address",))
+        error = IndexError if CHECKED else MemoryError
+        said = "no memory, or a wrong index, at an address"
+        context.call_conv.return_user_exc(builder, error, (said,))
     return builder.load(answer, align=8)
 
 

@@ -89,8 +89,8 @@ def call(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return context.get_dummy_value()
 
 
-def compiled_address(given: Any, what: str = "force") -> tuple[int, Any]:
-    """Return the address of a ``force(x, out)``, for `call`, and what keeps it alive.
+def compiled_address(given: Any, what: str = "force") -> int:
+    """Return the address of a ``force(x, out)``, for `call`; it lives as long as the function.
 
     With ``what="energy"`` it is an ``energy(x)`` that may be infinite, a wall.  No exception can
     pass through compiled code: where there is one, or where finite positions give numbers that are
@@ -104,7 +104,7 @@ def compiled_address(given: Any, what: str = "force") -> tuple[int, Any]:
         )
     kept = vars(given).setdefault("_fixman", {})
     if what in kept:
-        return kept[what]  # type: ignore[no-any-return]
+        return kept[what].address  # type: ignore[no-any-return]
     called = given.py_func.__name__
     name = f"the compiled {what} {called}"
     wall = what == "energy"
@@ -147,8 +147,8 @@ def compiled_address(given: Any, what: str = "force") -> tuple[int, Any]:
             f"{name} returns a value, which nobody reads: it must write the forces into its second "
             "argument, out[:] = …, and return nothing"
         )
-    kept[what] = compiled.address, compiled
-    return compiled.address, compiled
+    kept[what] = compiled
+    return compiled.address  # type: ignore[no-any-return]
 
 
 @jit

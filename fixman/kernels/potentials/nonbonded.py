@@ -32,8 +32,7 @@ class Pairs(namedtuple("Pairs", "sizes depths constants around buckets excluded_
 
     sizes, depths (n,) : σ/2 and √ε of each bead
     constants : the squared cutoff over σ², the energy there over ε, the slope there over ε/σ if it
-        is to be taken off, how far the neighbour lists reach, the skin that is in it, and what
-        else a potential has
+        is to be taken off, how far the neighbour lists reach, the skin that is in it
     around (3^d,) : from a cell to itself and those beside it
     buckets : a power of two
     excluded_first (n + 1,), excluded of int32 : pairs i < j that do not act, the j of each i
@@ -63,23 +62,6 @@ def put_index(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return context.get_dummy_value()
 
 
-@written(lambda x: types.int64(types.float64))
-def whole(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    """Return x without what is behind its point, as an integer, from −`FAR` to `FAR`."""
-    near, low, high = args[0], ir.DoubleType()(-FAR), ir.DoubleType()(FAR)
-    near = builder.select(builder.fcmp_ordered(">", near, low), near, low)
-    near = builder.select(builder.fcmp_ordered("<", near, high), near, high)
-    return builder.fptosi(near, WHOLE)
-
-
-@exact_step
-def cell(x, inverse, axes):
-    number = 0
-    for a in range(len(axes)):
-        number = number + STEPS[a] * whole(inverse * x[a])
-    return number & BITS
-
-
 @exact_step
 def distance_squared(x, y):
     d = minus(x, y)
@@ -98,6 +80,7 @@ def find_partners(work, chain, lists, room, axes, pairs):
     """
     n = pairs.sizes.size
     reach = pairs.constants[3]
+    inverse = (1.0 - 1e-9) / reach
     heads = 2 * (chain + 2 * n) * len(axes)
     following = heads + pairs.buckets
     cells = following + n
@@ -111,7 +94,10 @@ def find_partners(work, chain, lists, room, axes, pairs):
             put_index(work, marks + pairs.excluded[at], i + 1)
         start = end
         x = vector(work, chain + i, axes, 0.0)
-        here = cell(x, (1.0 - 1e-9) / reach, axes)
+        here = 0
+        for a in range(len(axes)):
+            here += STEPS[a] * int(min(FAR, max(-FAR, inverse * x[a])))
+        here &= BITS
         for step in range(pairs.around.size):
             there = (here + pairs.around[step]) & BITS
             j = index(work, heads + (there & (pairs.buckets - 1)))
