@@ -18,7 +18,6 @@ from fixman.kernels.compiler import addresses
 from fixman.kernels.compiler.lanes import (
     EIGHTS, eight, entry, exact_call, exact_kernel, integer, load, part, put, store, take, zeros
 )
-from fixman.kernels.potentials.nonbonded import index, put_index
 from fixman.kernels.compiler.steps import step
 
 @step
@@ -57,8 +56,6 @@ KERNELS = {
     "put, lanes": lambda x, k: put(x.reshape(-1), k - 7, 1, eight(0.0)),
     "part": lambda x, k: load(part(x.reshape(-1), k, 4, 0.0), 0, 0.0),
     "part, lanes": lambda x, k: store(part(x.reshape(-1), k // 8, 1, eight(0.0)), 0, eight(0.0)),
-    "index": lambda x, k: index(x.reshape(-1), 2 * k + 1),
-    "put_index": lambda x, k: put_index(x.reshape(-1), 2 * k, 0),
 }
 found = {}
 for name, function in KERNELS.items():
@@ -109,6 +106,6 @@ def test_an_index_past_the_end_of_a_view_raises(checked):
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert len(found) == 17
+    assert len(found) == 15
     outside = "IndexError" if checked else ""
     assert found == {name: ["", outside, outside] for name in found}

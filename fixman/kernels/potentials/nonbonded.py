@@ -8,18 +8,18 @@ Beads are sorted into cells of the size of cutoff and skin, and cells into as ma
 are beads: O(n) however far the chain extends.  A cell is a number of 31 bits to which one of
 `STEPS` is added along each axis: no two cells around one have the same.
 
-All is kept in the work array of `forces`, as integers of 32 bits: an `index` k is half of element
-k // 2.  As numbers of their own they would make a dense chain 1.8 times slower.
+All is kept in the work array of `forces`, as integers of 32 bits, two in an element.  As numbers of
+their own they would make a dense chain 1.8 times slower.
 """
 
 from __future__ import annotations
 
 from collections import namedtuple
-from typing import Any
+
+import numpy as np
 
 from fixman.kernels.algebra.vectors import dot, fused_dot, minus, plus, put_vector, scaled, vector
-from fixman.kernels.compiler.internals import WHOLE, check, ir, types, written
-from fixman.kernels.compiler.lanes import beyond, exact_call, lanes, memory, root
+from fixman.kernels.compiler.lanes import beyond, entry, exact_call, lanes, memory, root
 from fixman.kernels.compiler.steps import exact_step
 
 STEPS = 73856093, 19349663, 83492791
@@ -39,29 +39,6 @@ class Pairs(namedtuple("Pairs", "sizes depths constants around buckets excluded_
     """
 
 
-SHORT = ir.IntType(32)
-
-
-def _short(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    """Address of an integer in a work array, of which each number has room for two."""
-    whole = context.make_array(sig.args[0])(context, builder, args[0])
-    size = builder.mul(whole.nitems, args[1].type(2))
-    check(context, builder, args[1], args[1].type(1), size)
-    return builder.gep(builder.bitcast(whole.data, SHORT.as_pointer()), [args[1]])
-
-
-@written(lambda work, k: types.int64(work, types.int64))
-def index(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    return builder.sext(builder.load(_short(context, builder, sig, args)), WHOLE)
-
-
-@written(lambda work, k, value: types.void(work, types.int64, types.int64))
-def put_index(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    at = _short(context, builder, sig, args)
-    builder.store(builder.trunc(args[2], SHORT), at)
-    return context.get_dummy_value()
-
-
 @exact_step
 def distance_squared(x, y):
     d = minus(x, y)
@@ -78,7 +55,7 @@ def find_partners(work, chain, lists, room, axes, pairs):
     last bead comes first, and each enters its bucket when it has looked around: it finds higher
     numbers only.
     """
-    n = pairs.sizes.size
+    ints, n = work.view(np.int32), pairs.sizes.size
     reach = pairs.constants[3]
     inverse = (1.0 - 1e-9) / reach
     heads = 2 * (chain + 2 * n) * len(axes)
@@ -86,12 +63,12 @@ def find_partners(work, chain, lists, room, axes, pairs):
     cells = following + n
     marks = cells + n
     for b in range(pairs.buckets):
-        put_index(work, heads + b, -1)
+        ints[heads + b] = -1
     end = n + 1
-    put_index(work, lists + n, end)
+    ints[lists + n] = end
     for i in range(n - 1, -1, -1):
         for at in range(pairs.excluded_first[i], pairs.excluded_first[i + 1]):
-            put_index(work, marks + pairs.excluded[at], i + 1)
+            ints[marks + pairs.excluded[at]] = i + 1
         start = end
         x = vector(work, chain + i, axes, 0.0)
         here = 0
@@ -100,25 +77,25 @@ def find_partners(work, chain, lists, room, axes, pairs):
         here &= BITS
         for step in range(pairs.around.size):
             there = (here + pairs.around[step]) & BITS
-            j = index(work, heads + (there & (pairs.buckets - 1)))
+            j = ints[heads + (there & (pairs.buckets - 1))]
             while j >= 0:
                 # Other cells may share the bucket.
-                near = index(work, cells + j) == there and index(work, marks + j) != i + 1
+                near = ints[cells + j] == there and ints[marks + j] != i + 1
                 if near and distance_squared(x, vector(work, chain + j, axes, 0.0)) < reach * reach:
                     if end == room:
                         return False
                     place = lists + end
-                    while place > lists + start and index(work, place - 1) > j:
-                        put_index(work, place, index(work, place - 1))
+                    while place > lists + start and ints[place - 1] > j:
+                        ints[place] = ints[place - 1]
                         place -= 1
-                    put_index(work, place, j)
+                    ints[place] = j
                     end += 1
-                j = index(work, following + j)
-        put_index(work, lists + i, end)
-        put_index(work, cells + i, here)
+                j = ints[following + j]
+        ints[lists + i] = end
+        ints[cells + i] = here
         head = heads + (here & (pairs.buckets - 1))
-        put_index(work, following + i, index(work, head))
-        put_index(work, head, i)
+        ints[following + i] = ints[head]
+        ints[head] = i
     return True
 
 
@@ -161,7 +138,7 @@ def moved(work, joint, joints, skin, axes, like):
 @exact_call
 def add_pairs(pairs, work, joints, axes, like):
     """Add the forces of pairs, one chain after the other; return the work, larger if need be."""
-    n = pairs.sizes.size
+    ints, n = work.view(np.int32), pairs.sizes.size
     ghosts = joints - n
     dim = len(axes)
     width = lanes(like)
@@ -178,12 +155,12 @@ def add_pairs(pairs, work, joints, axes, like):
             put_vector(work, forces + k, axes, (0.0, 0.0, 0.0))
         room = (2 * work.size - start) // width
         lists = start + lane * room
-        if (stale >> lane) & 1 or index(work, lists + n) == 0:
+        if (stale >> lane) & 1 or ints[lists + n] == 0:
             while not find_partners(work, chain, lists, room, axes, pairs):
                 larger = memory(2 * work.size // width, like)
                 for m in range((chain + n) * dim):
                     larger[m] = work[m]
-                work = larger
+                work, ints = larger, larger.view(np.int32)
                 room = (2 * work.size - start) // width
                 lists = start + lane * room
             for k in range(n):
@@ -193,8 +170,8 @@ def add_pairs(pairs, work, joints, axes, like):
         for i in range(n):
             x = vector(work, chain + i, axes, 0.0)
             f = (0.0, 0.0, 0.0)
-            for place in range(index(work, lists + i + 1), index(work, lists + i)):
-                j = index(work, lists + place)
+            for place in range(ints[lists + i + 1], ints[lists + i]):
+                j = entry(ints, lists + place)
                 d = minus(x, vector(work, chain + j, axes, 0.0))
                 square = dot(d, d)
                 size = pairs.sizes[i] + pairs.sizes[j]
