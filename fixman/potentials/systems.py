@@ -56,12 +56,8 @@ class Softened(Pair):
     core: float
 
     def __post_init__(self) -> None:
-        term = self.term
-        self._set(epsilon=term.epsilon, sigma=term.sigma, exclude=term.exclude, skin=term.skin)
-
-    def cut(self) -> tuple[float, float, float]:
-        """Return the cutoff over σ, and energy and slope there in units of ε and σ."""
-        return self.term.cut()
+        shared = ("epsilon", "sigma", "exclude", "skin", "cut")
+        self._set(**{name: getattr(self.term, name) for name in shared})
 
 
 class BoundSystem:

@@ -23,7 +23,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fixman.kernels import jit
 from fixman.kernels.algebra.vectors import Axes, plus, put_vector, vector
 from fixman.kernels.compiler import addresses, internals
 from fixman.kernels.compiler import lanes as lane
@@ -108,7 +107,12 @@ def compiled_address(given: Any, what: str = "force") -> int:
     called = given.py_func.__name__
     name = f"the compiled {what} {called}"
     wall = what == "energy"
-    fill = numba.njit(lambda x, out: _put_first(out, given(x))) if wall else given
+
+    @numba.njit
+    def put_energy(x: Any, out: Any) -> None:
+        out[0, 0] = given(x)
+
+    fill = put_energy if wall else given
 
     def function(x: Any, out: Any, n: Any, dim: Any, record: Any) -> None:
         known = carray(record, 1 + n * dim)
@@ -149,11 +153,6 @@ def compiled_address(given: Any, what: str = "force") -> int:
         )
     kept[what] = compiled
     return compiled.address  # type: ignore[no-any-return]
-
-
-@jit
-def _put_first(out, value):
-    out[0, 0] = value
 
 
 def given(kernel: Any) -> Any:
