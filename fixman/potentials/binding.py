@@ -129,16 +129,12 @@ class Bound:
         if energies:
             tables = tables._replace(external=None)
         step = self.chain.n * self.chain.dim
-        frames, size = x.size // step, 1 if energies else step
-        whole = frames - frames % LANES
-        for states, start, end in ((EIGHTS, 0, whole), (ONE, whole, frames)):
-            if start < end:
-                part = x.reshape(-1)[start * step : end * step]
-                some = out.reshape(-1)[start * size : end * size]
-                potential = forces.potential(tables, states)
-                bad = forces.frames(part, potential, step, some, energies, states)
-                if bad >= 0:
-                    raise self._failed(x, start + int(bad), what)
+        # The last eight frames may reach back, but functions of the user's are called once.
+        states = EIGHTS if x.size >= LANES * step and tables.external is None else ONE
+        potential = forces.potential(tables, states)
+        bad = forces.frames(x.reshape(-1), potential, step, out.reshape(-1), energies, states)
+        if bad >= 0:
+            raise self._failed(x, int(bad), what)
         return out
 
     def _failed(self, x: Array, frame: int, what: str) -> ValueError:

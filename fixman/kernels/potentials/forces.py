@@ -325,14 +325,15 @@ def potential(tables: PotentialTables | None, states: tuple[int, ...]) -> Potent
 def frames(x, potential, size, out, energies, states):
     """Forces of configurations of ``size`` numbers, or ``energies``; the first without, or −1.
 
-    One by one or, in multiples of eight, in lanes (`states`).
+    One by one or, where there are eight, in lanes (`states`).
     """
     like = lane.zeros(states)
     width, wrong, found = lane.lanes(like), -1, 1 if energies else size
     to_forces, to_energy, words, frame = potential
     X = lane.memory(size, like)
     F = lane.memory(size, like)
-    for first in range(0, x.size // size, width):
+    for begin in range(0, x.size // size, width):
+        first = min(begin, x.size // size - width)  # the last eight reach back
         check = like * 0.0
         for m in range(size):
             value = lane.take(x, first * size + m, size, like)
