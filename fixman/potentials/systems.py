@@ -244,7 +244,7 @@ class PairForces:
         one = slice(1 if np.ptp(sigma) == np.ptp(depths) == 0.0 else n)
         self.beads = kernels.Beads(0.5 * sigma[one], depths[one], *numbers, first, excluded)
         self.rows = np.empty((n, ROOM), np.uint32)
-        self.sizes = np.empty(n, np.int32)
+        self.places, self.sizes = np.empty((2, n), np.int32)
         self.positions = np.zeros((n, 3))  # by place
         self.made = np.full((n, system.dim), np.nan)  # where the beads were
         self.grid: kernels.Grid
@@ -275,9 +275,12 @@ class PairForces:
 
     def _find(self, x: Array, pool: Executor | None) -> None:
         n, self.made[:] = self.system.n, np.nan  # until the table is whole
-        self.grid, starts, beads, limit = _sorted(self.system, x, self.reach + self.skin)
+        self.grid, sorting, limit = _grid(self.system, x, self.reach + self.skin)
+        starts = np.empty(int(np.prod(self.grid.counts)) + 2, np.int32)
+        kept = starts, self.places, self.positions
         while True:
-            self.table = kernels.Table(starts, beads, self.positions, self.rows, self.sizes)
+            self.table = kernels.Table(*kept, self.rows, self.sizes)
+            kernels.sort_beads(sorting, self.grid, self.table)
             kernels.put_in_order(x, self.grid, self.table, 0, n)
             given = self.grid, self.table, self.beads, limit
             found = _each(n, pool, partial(kernels.find_neighbours, *given))
@@ -324,17 +327,18 @@ def _each(n: int, pool: Executor | None, task: Callable[[int, int], Any]) -> lis
     return list(pool.map(task, edges[:-1], edges[1:]))
 
 
-def _sorted(system: System, x: Array, reach: float) -> tuple[kernels.Grid, Short, Short, float]:
-    """Return cells at least ``reach`` wide, `CELLS` for each bead at most, and the beads in them.
+def _grid(system: System, x: Array, reach: float) -> tuple[kernels.Grid, Array, float]:
+    """Return cells at least ``reach`` wide, `CELLS` for each bead at most, and what to sort by.
 
-    The beads are as in `kernels.Table`.  In open space wide gaps along an axis are made narrow
-    before: chains may be far from each other.  The last number is the square of the reach, with
-    room for the rounding of separations in single precision.
+    In open space wide gaps along an axis are made narrow, in what beads are sorted by: chains may
+    be far from each other.  The last number is the square of the reach, with room for the rounding
+    of separations in single precision.
     """
-    dim, places = system.dim, np.where(np.abs(x) < 1e100, x, 0.0)  # NaN comes to 0
+    dim, places = system.dim, x
     edges, inverse, scale = np.zeros((3, 3))
     counts = np.ones(3)
     if system.box is None:
+        places = np.where(np.isfinite(x), x, 0.0)
         widest = float(np.ptp(places, axis=0).max())
         for axis in places.T:
             order = np.argsort(axis)
@@ -351,17 +355,8 @@ def _sorted(system: System, x: Array, reach: float) -> tuple[kernels.Grid, Short
         counts[wide] = np.floor(counts[wide] * (most / np.prod(counts)) ** (1.0 / wide.sum()))
         counts = np.maximum(counts, 1.0)
     scale[:dim] = counts[:dim] / width
-    cells = np.floor(places * scale[:dim])
-    if system.box is not None:
-        cells -= counts[:dim] * np.floor(cells / counts[:dim])
-    cells = np.clip(cells, 0.0, counts[:dim] - 1.0)
-    shape = counts.astype(np.int64)
-    cell = np.ravel_multi_index(tuple(cells.astype(np.int64).T), tuple(shape[:dim]))
-    starts = np.cumsum(np.bincount(cell + 1, minlength=int(shape.prod()) + 1))
-    beads = np.argsort(cell, kind="stable")
     seen = reach + 1e-6 * max(reach, widest)
-    grid = kernels.Grid(edges, inverse, scale, shape)
-    return grid, starts.astype(np.int32), beads.astype(np.int32), seen * seen
+    return kernels.Grid(edges, inverse, scale, counts.astype(np.int64)), places, seen * seen
 
 
 def _excluded(system: System, most: int) -> tuple[Short, Short]:

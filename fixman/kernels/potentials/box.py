@@ -39,7 +39,7 @@ class Grid(namedtuple("Grid", "edges inverse scale counts")):
 class Table(namedtuple("Table", "starts beads x rows sizes")):
     """Beads by cell, and the neighbours of each bead; int32 but for x and rows.
 
-    starts (cells + 1,), beads (N,) : cell c holds the beads ``beads[starts[c] : starts[c + 1]]``
+    starts (cells + 2,), beads (N,) : cell c holds the beads ``beads[starts[c] : starts[c + 1]]``
     x (N, 3) : positions by place
     rows (N, room) of uint32, sizes (N,) : places of the neighbours of the bead at a place
     """
@@ -55,6 +55,29 @@ class Beads(
     limit : the square of the longest cutoff
     excluded_first (N + 1,), excluded of int32 : pairs that do not act, the j of each i
     """
+
+
+@jit
+def sort_beads(x, grid, table):
+    """Number the beads by cell, in ascending order inside of one."""
+    starts, n = table.starts, len(x)
+    starts[:] = 0
+    for i in range(n):
+        cell = 0
+        for a in range(x.shape[1]):
+            count = grid.counts[a]
+            place = x[i, a] * grid.scale[a]
+            if grid.edges[a] > 0.0:
+                place -= count * np.floor(place / count)
+            cell = cell * count + int(min(count - 1.0, max(0.0, place)))  # NaN comes to 0
+        table.sizes[i] = cell  # for now, the cell of bead i
+        starts[cell + 2] += 1
+    for c in range(2, starts.size):
+        starts[c] += starts[c - 1]
+    for i in range(n):  # each start moves to where its cell ends, and the next one begins
+        cell = table.sizes[i]
+        table.beads[starts[cell + 1]] = i
+        starts[cell + 1] += 1
 
 
 @jit
