@@ -374,9 +374,10 @@ def own_force(term: Any, x: Array) -> Array:
 
 
 def own_energy(energy: Any, x: Array, walls: bool = False) -> float:
-    """Return an energy of one's own as a float; it may be infinite where there are walls."""
+    """Return an energy of one's own as a float; of a stepper it may be infinite, in ``walls``."""
     _require_energy(energy)
-    name, found = _named("energy", energy), called("energy", energy, x.copy())
+    name = _named("energy", energy)
+    found = called("energy", energy, x.copy()) if walls else energy(x.copy())
     array = arrays.taken(found, "energy(x)", "one real number")
     if array.ndim or array.dtype.kind not in "biuf":
         raise TypeError(f"{name} returned {found!r:.80}: one real number is expected")

@@ -155,7 +155,8 @@ class BoundSystem:
         if self.own or not invariant(self.inside):
             raise ValueError("a pressure needs a potential that no shift of a chain changes")
         x, lead = self._frames(x, whole=True)
-        forces, (_, virial) = self._of_pairs(x)
+        forces, sums = self._of_pairs(x)
+        virial: Array = sums[1]
         for (chain, _), y, f in zip(
             system.kinds, system.split(x), system.split(forces), strict=True
         ):

@@ -342,8 +342,8 @@ def _branches(options: list[Any], number: Value, args: tuple[Any, ...]) -> Any:
     """Return the result of the option of a number: a switch, and its end."""
     if _writer is None:
         results = [option(*args) for option in options]
-        leaves = zip(*(_leaves(result) for result in results), strict=True)
-        return _shaped(results[0], (Value(_common(leaf), None) for leaf in leaves))
+        kinds = map(_common, zip(*map(_leaves, results), strict=True))
+        return _shaped(results[0], (Value(kind, None) for kind in kinds))
     context, builder, _ = _writer
     end, nowhere = map(builder.append_basic_block, ("end", "nowhere"))
     with builder.goto_block(nowhere):
@@ -355,9 +355,9 @@ def _branches(options: list[Any], number: Value, args: tuple[Any, ...]) -> Any:
         builder.position_at_end(block)
         result = option(*args)
         ways.append((_leaves(result), builder.block))
-    kinds = [_common(leaf) for leaf in zip(*(leaves for leaves, _ in ways), strict=True)]
+    common = map(_common, zip(*(leaves for leaves, _ in ways), strict=True))
     builder.position_at_end(end)
-    met = [Value(kind, builder.phi(context.get_value_type(kind))) for kind in kinds]
+    met = [Value(kind, builder.phi(context.get_value_type(kind))) for kind in common]
     for leaves, block in ways:
         builder.position_at_end(block)
         for leaf, one in zip(leaves, met, strict=True):
