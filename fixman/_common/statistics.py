@@ -53,12 +53,10 @@ def independence(series: ArrayLike) -> Independence:
     """
     values = _series(series)
     (frames, copies), total = values.shape, values.size
-    if (values == values[0, 0]).all():
+    if frames == 1 or (values == values[0, 0]).all():
         return Independence(float(total))
     scaled, unit = _about_mean(values)
     g = _inefficiency(scaled)
-    if frames == 1:
-        return Independence(float(total))
     means = scaled.mean(axis=1)
     variance = float((scaled**2).mean())
     slope, line = _line(means)
@@ -127,8 +125,6 @@ def _window(covariance: Array) -> float:
 def _inefficiency(scaled: Array) -> float:
     """Inefficiency along time of values (frames, copies) about 0, also of few frames."""
     frames, total = scaled.shape[0], scaled.size
-    if frames == 1:
-        return 1.0
     covariance = autocovariance(scaled)
     g = _window(covariance)
     if frames >= LONG * g:

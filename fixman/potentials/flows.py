@@ -39,10 +39,7 @@ def shear(rate: float, dim: int = 3) -> Array:
 def planar_extension(rate: float, dim: int = 3) -> Array:
     """Return κ of planar extension, v_x = rate · x and v_y = −rate · y."""
     arrays.require_space(dim)
-    gradient = np.zeros((dim, dim))
-    gradient[0, 0] = arrays.number(rate, "rate")
-    gradient[1, 1] = -gradient[0, 0]
-    return gradient
+    return np.diag([1.0, -1.0, 0.0][:dim]) * arrays.number(rate, "rate")
 
 
 def uniaxial_extension(rate: float) -> Array:
