@@ -7,7 +7,6 @@ axes.  Energies, `structure_factor` and `radial_distribution` take a system.  In
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -37,7 +36,6 @@ __all__ = [
 __dir__ = __all__.copy  # completion shows public names alone
 
 VECTOR = 100  # bytes of a reciprocal vector while the nearest are looked for
-Moving = Literal["beads", "relative", "centre"]
 
 
 class Histogram(NamedTuple):
@@ -101,11 +99,7 @@ def mean_square_internal_distances(chain: Chain, x: ArrayLike) -> Array:
 
 
 def radial_density(
-    chain: Chain,
-    x: ArrayLike,
-    edges: ArrayLike | int = 50,
-    *,
-    log_weights: ArrayLike | None = None,
+    chain: Chain, x: ArrayLike, edges: ArrayLike | int = 50, *, log_weights: ArrayLike | None = None
 ) -> Histogram:
     """Beads per volume (area in the plane) at distances from the centre of mass.
 
@@ -114,9 +108,8 @@ def radial_density(
     `histogram`.
     """
     x = _configurations(chain, x)
-    r, bounds = np.linalg.norm(x - _centre(chain, x), axis=-1), _edges(edges)
-    if isinstance(bounds, int):
-        bounds = np.linspace(0.0, float(r.max(initial=0.0)) or 1.0, bounds + 1)
+    r = np.linalg.norm(x - _centre(chain, x), axis=-1)
+    bounds = _edges(edges, r, (0.0, float(r.max(initial=0.0)) or 1.0))
     if bounds[0] < 0.0:
         raise ValueError(f"edges are radii, which are not negative, got {bounds[0]}")
     found = histogram(r, bounds, log_weights=log_weights)
@@ -147,9 +140,8 @@ def radial_distribution(
         raise TypeError(f"system must be a fixman.System in a box, got {system!r:.80}")
     x = arrays.series(x, (system.n, system.dim), "x", 1)
     require_near(x, float(system.box.min()), "edges of the box")
-    most, bounds = 0.5 * float(system.box.min()), _edges(edges)
-    if isinstance(bounds, int):
-        bounds = np.linspace(0.0, most, bounds + 1)
+    most = 0.5 * float(system.box.min())
+    bounds = _edges(edges, x, (0.0, most))
     if not 0.0 <= bounds[0] < bounds[-1] <= most:
         said = f"edges are radii from 0 to half of the shortest edge of the box, {most:.6g}"
         raise ValueError(f"{said}: got {bounds[0]:.6g} to {bounds[-1]:.6g}")
@@ -235,30 +227,27 @@ def histogram(
     if array.ndim < 2 or not array.size:
         raise ValueError(f"values must have shape (frames, ..., items), got {array.shape}")
     arrays.require_finite(array, array.shape, "values", "frame")
-    bounds = np.histogram_bin_edges(array, _edges(edges))
-    bins = bounds.size - 1
-    lead = array.shape[:-1]
-    place = np.searchsorted(bounds, array, side="right") - 1
-    place[array == bounds[-1]] = bins - 1  # the last bin is closed
-    outside = (place < 0) | (place >= bins)
-    frame = np.arange(int(np.prod(lead))).reshape(*lead, 1)
-    flat = np.where(outside, frame.size * bins, frame * bins + place).ravel()
-    counts = np.bincount(flat, minlength=frame.size * bins + 1)[:-1].reshape(*lead, bins)
-    widths = np.diff(bounds)
-    shares = counts / (array.shape[-1] * widths)
-    means = [mean_with_error(shares[..., k], log_weights=log_weights) for k in range(bins)]
+    bounds = _edges(edges, array)
+    *lead, items = array.shape
+    frames = array.size // items
+    number = np.repeat(np.arange(frames), items)
+    counts, _, _ = np.histogram2d(number, array.ravel(), (np.arange(frames + 1), bounds))
+    shares = counts.reshape(*lead, -1) / (items * np.diff(bounds))
+    means = [mean_with_error(one, log_weights=log_weights) for one in np.moveaxis(shares, -1, 0)]
     density, error = np.array(means).T
     return Histogram(bounds, density, error)
 
 
-def _edges(edges: Any) -> Any:
+def _edges(edges: Any, values: Array, extremes: tuple[float, float] | None = None) -> Array:
+    """Return edges that are given, or those of so many equal bins between the extremes."""
     if not arrays.taken(edges, "edges").ndim:
-        return arrays.positive_int(edges, "edges", 8)
+        bins = arrays.positive_int(edges, "edges", 8)
+        if extremes is not None:
+            return np.linspace(*extremes, bins + 1)
+        return np.histogram_bin_edges(values, bins)
     bounds = arrays.real(edges, (), "edges")
     if bounds.ndim != 1 or bounds.size < 2:
-        raise ValueError(
-            f"edges must be a number of bins or have shape (bins + 1,), got {bounds.shape}"
-        )
+        raise ValueError(f"edges must be a number or have shape (bins + 1,), got {bounds.shape}")
     arrays.require_finite(bounds, bounds.shape, "edges", "place")
     if not (np.diff(bounds) > 0.0).all():
         raise ValueError("edges must ascend")
@@ -296,11 +285,8 @@ def persistence_length(chain: Chain, x: ArrayLike) -> Persistence:
     correlation = lags.products(power, N) / (pairs * len(u))
     correlation = np.clip(correlation / correlation[0], -1.0, 1.0)
     length = float(lengths.mean())
-    return Persistence(
-        _decay(correlation, pairs) * length,
-        _decay(correlation[:2], pairs[:2]) * length,
-        correlation,
-    )
+    decay, local = _decay(correlation, pairs), _decay(correlation[:2], pairs[:2])
+    return Persistence(decay * length, local * length, correlation)
 
 
 def _decay(correlation: Array, pairs: Array) -> float:
@@ -391,7 +377,7 @@ def mean_square_displacement(
     chain: Chain,
     x: ArrayLike,
     *,
-    of: Moving = "beads",
+    of: Literal["beads", "relative", "centre"] = "beads",
     beads: Any = slice(None),
     interval: float = 1.0,
     longest: int | None = None,
@@ -528,11 +514,9 @@ def mean_with_error(series: ArrayLike, *, log_weights: ArrayLike | None = None) 
 # --- arguments ------------------------------------------------------------------------------------
 
 
-def _configurations(
-    chain: Chain | System, x: ArrayLike, name: str = "x", *, many: bool = False
-) -> Array:
-    check: Callable[[Any], None] = require_model if many else require_chain
-    check(chain)
+def _configurations(chain: Any, x: ArrayLike, name: str = "x", *, many: bool = False) -> Array:
+    require = require_model if many else require_chain
+    require(chain)
     tail = (chain.n, chain.dim)
     x = arrays.real(x, tail, name)
     arrays.require_finite(x, tail, name)
