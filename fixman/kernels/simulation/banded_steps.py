@@ -22,10 +22,11 @@ from collections import namedtuple
 
 from fixman.kernels.algebra.vectors import along, fused_dot, minus, plus, put_vector, vector
 from fixman.kernels.compiler import lanes as lane
-from fixman.kernels.compiler.lanes import entry, exact, exact_arrays, fma, ln, load, memory, store
+from fixman.kernels.compiler.lanes import entry, exact, exact_arrays, fma, load, memory, store
 from fixman.kernels.compiler.steps import exact_step
-from fixman.kernels.factors.sparse import LN2, SMALLEST_PIVOT, multiplied
+from fixman.kernels.factors.sparse import SMALLEST_PIVOT
 from fixman.kernels.simulation.general_steps import CHORDS, rounding
+from fixman.kernels.simulation.jointed_steps import logdet as logdet
 
 BAND = 4
 
@@ -79,35 +80,29 @@ def untouched(like):
 
 
 @exact_step
-def elements(weights, p, r, axes, like):
-    """H_rr, …, H_{r+BAND,r} by (1)."""
-    own = vector(p, r, axes, like)
-    return tuple(
-        entry(weights, (BAND + 1) * r + k) * fused_dot(own, vector(p, r + k, axes, like))
-        for k in range(BAND + 1)
-    )
+def eliminate(system, room, r, taken, like):
+    """1 / D_r, NaN where the pivot is lost, and the column of L; what is taken from then on.
 
-
-@exact_step
-def eliminated(column, taken):
-    """1 / D_r, NaN where the pivot is lost, the column of L, and what is taken from then on."""
+    ``column`` is H_rr, …, H_{r+BAND,r} by (1).
+    """
+    axes, own, column = system.axes, vector(room.p, r, system.axes, like), []
+    for k in range(BAND + 1):
+        product = fused_dot(own, vector(room.p, r + k, axes, like))
+        column.append(entry(system.weights, (BAND + 1) * r + k) * product)
     pivot = column[0] - taken[0][0]
     inverse = 1.0 / lane.pick(pivot, SMALLEST_PIVOT * column[0], pivot, math.nan)
+    store(room.inverse, r, inverse)
     below = [column[k] - taken[k][0] for k in range(1, BAND)] + [column[BAND]]
-    multipliers = tuple(inverse * b for b in below)
+    multipliers = [inverse * b for b in below]
+    for k in range(BAND):
+        store(room.L, BAND * (r + BAND) + k, multipliers[k])
     after = []
     for i in range(BAND):
         row = [below[i] * multipliers[k] for k in range(i + 1)]
         if i + 1 < BAND:
             row = [fma(below[i], multipliers[k], taken[i + 1][k + 1]) for k in range(i + 1)]
         after.append(tuple(row))
-    return inverse, multipliers, tuple(after)
-
-
-@exact_step
-def put_column(L, r, multipliers):
-    for k in range(BAND):
-        store(L, BAND * (r + BAND) + k, multipliers[k])
+    return tuple(after)
 
 
 @exact_step
@@ -123,10 +118,7 @@ def factor(system, room, X, like):
         put_vector(room.p, r, axes, between(X, i, j, axes, like))
     taken = untouched(like)
     for r in range(system.begins.size):
-        column = elements(system.weights, room.p, r, axes, like)
-        inverse, multipliers, taken = eliminated(column, taken)
-        store(room.inverse, r, inverse)
-        put_column(room.L, r, multipliers)
+        taken = eliminate(system, room, r, taken, like)
 
 
 # --- RATTLE --------------------------------------------------------------------------------------
@@ -157,21 +149,6 @@ def backward(room, r, after, like):
 
 
 @exact
-def residuals(system, room, X, limits, like):
-    """L z = ½ (d² − p²) at X; how far the largest of these is beyond tolerance and rounding."""
-    tolerance, rounded = limits
-    worst, before = 0.0 * like, nothing(like)
-    for r in range(system.begins.size):
-        p = between(X, entry(system.begins, r), entry(system.ends, r), system.axes, like)
-        half = load(room.goals, 2 * r, like)
-        lack = fma(-0.5, fused_dot(p, p), half)
-        before = forward(room, r, lack, before, like)
-        enough = fma(2.0 * tolerance, half, rounded * load(room.goals, 2 * r + 1, like))
-        worst = lane.larger(lane.larger(lack, -lack) - enough, worst)
-    return worst
-
-
-@exact
 def push(system, room, Y, busy, rate, like):
     """Y ← Y + M⁻¹ Bᵀ λ in the lanes that are busy; ``total`` gets λ times a rate."""
     after, zero = nothing(like), 0.0 * like
@@ -189,11 +166,19 @@ def shake(system, room, X0, X, V, rate, limits, like):
     m = system.begins.size
     zero = 0.0 * like
     busy = lane.everywhere(like) if m > 0 else 0
-    allowed = tolerance, rounding(X, like)
+    rounded = rounding(X, like)
     for r in range(m):
         store(room.total, r, zero)
     for _ in range(min(iterations, CHORDS)):
-        busy &= lane.beyond(residuals(system, room, X, allowed, like), zero)
+        worst, before = zero, nothing(like)
+        for r in range(m):
+            p = between(X, entry(system.begins, r), entry(system.ends, r), system.axes, like)
+            half = load(room.goals, 2 * r, like)
+            lack = fma(-0.5, fused_dot(p, p), half)
+            before = forward(room, r, lack, before, like)
+            enough = fma(2.0 * tolerance, half, rounded * load(room.goals, 2 * r + 1, like))
+            worst = lane.larger(lane.larger(lack, -lack) - enough, worst)
+        busy &= lane.beyond(worst, zero)
         if busy == 0:
             break
         push(system, room, X, busy, rate, like)
@@ -214,14 +199,6 @@ def project(system, room, V, X, like):
 
 
 # --- the metric ----------------------------------------------------------------------------------
-
-
-@exact
-def logdet(system, room, like):
-    product, power = 0.0 * like + 1.0, 0.0 * like
-    for r in range(system.begins.size):
-        product, power = multiplied(product, power, load(room.inverse, r, like))
-    return -(LN2 * power + ln(product))
 
 
 @exact_step

@@ -18,7 +18,6 @@ from fixman.kernels.chain import hard
 from fixman.kernels.chain.rows import SQUARE, bonds, measure, rest
 from fixman.kernels.compiler import lanes as lane
 from fixman.kernels.compiler.lanes import entry, exact, exact_arrays, fma, larger, load, part, store
-from fixman.kernels.compiler.steps import exact_step
 from fixman.kernels.factors import sparse
 
 CHORDS = 50  # iterations: where the drift is moderate five to eight are needed
@@ -46,32 +45,14 @@ def room(system, targets, like):
     )
 
 
-@exact_step
-def magnitude(x):
-    return larger(x, -x)
-
-
 @exact
 def rounding(X, like):
     """How far differences of positions may be off."""
     size = 0.0 * like
     for k in range(X.size // lane.lanes(like)):
-        size = larger(magnitude(load(X, k, like)), size)
+        x = load(X, k, like)
+        size = larger(larger(x, -x), size)
     return (4.0 * EPS) * size
-
-
-@exact
-def residual(kind, u, v, t, g, goal, size, far):
-    """Goal less value of a row, its unit, and rounding where positions are of ``size``.
-
-    g is the last of the row's vectors where the drift began.
-    """
-    value, scale, _ = measure(kind, u, v, t)
-    lack, whole, noise = rest(kind, value, scale, u, v, g, goal, size)
-    if far and kind == SQUARE:  # as if the row were the length and not its square
-        length = lane.root(dot(u, u))
-        lack *= (length + length) / (length + goal[1])
-    return lack, whole, noise
 
 
 @exact
@@ -92,11 +73,15 @@ def shake(system, room, X0, X, V, rate, limits, like):
         for r in range(m):
             kind = entry(kinds, r)
             u, v, t = bonds(kind, X, points, r, axes, like)
-            g = vector(B, entry(vectors, r + 1) - 1, axes, like)
+            g = vector(B, entry(vectors, r + 1) - 1, axes, like)  # of where the drift began
             goal = load(goals, 2 * r, like), load(goals, 2 * r + 1, like)
-            lack, whole, noise = residual(kind, u, v, t, g, goal, size, iterations == 1)
+            found = measure(kind, u, v, t)
+            lack, whole, noise = rest(kind, found[0], found[1], u, v, g, goal, size)
+            if iterations == 1 and kind == SQUARE:  # as if the row were the length, not its square
+                length = lane.root(dot(u, u))
+                lack *= (length + length) / (length + goal[1])
             store(rhs, r, lack)
-            worst = larger(magnitude(lack) - fma(tolerance + zero, whole, noise), worst)
+            worst = larger(larger(lack, -lack) - fma(tolerance + zero, whole, noise), worst)
         busy &= lane.beyond(worst, zero)
         if busy == 0:
             break

@@ -87,25 +87,9 @@ def eliminated(minors, y, w0, w1, b, e, before, r):
     return D, inverse, reciprocal, reciprocal * fma(lower, y, r)
 
 
-@exact
-def residual(b, half, far):
-    """½ (L² − b²); from afar |b| (L − |b|)."""
-    rest = fma(-0.5, fused_dot(b, b), half)
-    if far:
-        length = lane.root(fused_dot(b, b))
-        rest *= (length + length) / (length + lane.root(half + half))
-    return rest
-
-
 @exact_step
 def shift(V, k, factor, step, axes, like):
     put_vector(V, k, axes, vec.along(factor, step, vector(V, k, axes, like)))
-
-
-@exact_step
-def move(X, V, k, rate, step, axes, like):
-    put_vector(X, k, axes, vec.plus(vector(X, k, axes, like), step))
-    shift(V, k, rate, step, axes, like)
 
 
 @exact_step
@@ -129,7 +113,11 @@ def eliminate(system, room, X0, X, far, like):
     y = coupling = zero  # −A_{k−1,k}
     for first in range(0, bonds, STRIDE):
         for k in range(first, min(first + STRIDE, bonds)):
-            r = residual(b, load(room.half, k, like), far)
+            half = load(room.half, k, like)
+            r = fma(-0.5, fused_dot(b, b), half)
+            if far:  # |b| (L − |b|)
+                length = lane.root(fused_dot(b, b))
+                r *= (length + length) / (length + lane.root(half + half))
             D, inverse, reciprocal, y = eliminated(
                 (D0, D1, coupling), y, w[k], w[k + 1], b, e, before, r
             )
@@ -165,7 +153,8 @@ def push_back(system, room, X0, X, V, scales, busy, like):
             here = scaled(lane.choose(busy, push, zero), minus(x1, x0))
             x1 = x0
         step = scaled(w[k + 1], minus(here, above))
-        move(X, V, k + 1, rate, step, axes, like)
+        shift(X, k + 1, 1.0, step, axes, like)
+        shift(V, k + 1, rate, step, axes, like)
         if k + 1 < bonds:
             change = excess(change, limit, load(room.half, k + 1, like), step, step1)
         above, step1 = here, step
@@ -198,12 +187,6 @@ def shake(system, room, X0, X, V, rate, limits, like):
 # --- velocities (2) ------------------------------------------------------------------------------
 
 
-@exact_step
-def square_sine(before, u):
-    turn = vec.fused_cross(before, u)
-    return fused_dot(turn, turn)
-
-
 @exact
 def factor(system, room, X, like):
     """Directions u of the bonds at X, and LDLᵀ of H of (2): 1/d_k and w_k u_{k−1}·u_k / d_{k−1}."""
@@ -220,7 +203,8 @@ def factor(system, room, X, like):
             u = scaled(load(room.shrink, k, like), d)
             put_vector(room.u, k + 1, vec.SPACE, u)
             store(room.g, k, rho * fused_dot(before, u))
-            p, after = joined(p, q0, q, w[k] * square_sine(before, u), m[k + 1])
+            turn = vec.fused_cross(before, u)
+            p, after = joined(p, q0, q, w[k] * fused_dot(turn, turn), m[k + 1])
             q0, q, inverse = q, after, 1.0 / after
             rho = q0 * inverse
             store(room.inverse, k, m[k + 1] * rho)
@@ -254,7 +238,7 @@ def project(system, room, V, X, like):
 @exact
 def logdet(system, room, like):
     product, power = 0.0 * like + 1.0, 0.0 * like
-    for k in range(system.w.size - 1):
+    for k in range(room.inverse.size // lane.lanes(like)):
         product, power = multiplied(product, power, load(room.inverse, k, like))
     return -(LN2 * power + ln(product))
 

@@ -18,7 +18,7 @@ import numpy as np
 from fixman.kernels.chain.hard import read_points, read_states
 from fixman.kernels.compiler.lanes import exact, exact_arrays, exact_kernel
 from fixman.kernels.simulation.constraints import OFTEN, factor, project, room, shake
-from fixman.kernels.simulation.general_steps import rounding
+from fixman.kernels.simulation.general_steps import EPS, rounding
 from fixman.kernels.simulation.trials import copy
 
 DESCENT = 2000  # steps along the manifold
@@ -26,7 +26,6 @@ NEWTON = 40  # iterations onto it
 HALVINGS = 30
 MEMORY = 8
 STATIONARY = 1e-9  # tangential part of the displacement, relative to all of it
-EPS = 2.0**-52
 
 
 @exact
@@ -119,20 +118,17 @@ def project_frames(x0, v0, system, masses, targets, shortest, x, v):
     where ``v`` is not empty, lose what changes hard coordinates.
     """
     axes = system.axes
-    frames = shortest.size
+    frames, whole = shortest.size, masses.size
     size = x.size // frames if frames else 0
-    start = np.empty(masses.size)
-    whole = masses.size
     front = whole - size
-    X, idle = np.empty(whole), np.zeros(whole)
+    start, X, idle = np.empty(whole), np.empty(whole), np.zeros(whole)
     work = X, np.empty(whole), np.empty(whole), np.empty(whole), idle
     for frame in range(frames):
         space = room(system, targets[frame], 0.0)
         read_points(x0, frame * size, 0, size, start, axes, 0.0)
         copy(start, X, 0.0)
-        found = onto_manifold(system, space, shortest[frame], X, work[1], work[4])
-        if found:
-            found = nearest(system, space, masses, shortest[frame], start, work)
+        found = onto_manifold(system, space, shortest[frame], X, work[1], idle)
+        found = found and nearest(system, space, masses, shortest[frame], start, work)
         for k in range(size):
             x[frame * size + k] = X[front + k]
         if not found:

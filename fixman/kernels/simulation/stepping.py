@@ -142,34 +142,35 @@ def fetch(x, at, size, X, k, like):
 
 
 @exact
-def begin_forces(given, F, at, size, like):
-    """Begin with the forces that were found outside, or with none."""
+def enter(replicas, work, at, size, like):
+    kept = replicas.kept
     for k in range(size):
-        store(F, k, 0.0 * like)
-    for k in range(size if given.size > 0 else 0):
-        fetch(given, at, size, F, k, like)
-
-
-@exact
-def fetch_kept(kept, X1, noise, mark, at, size, like):
+        fetch(replicas.x, at, size, work.X, k, like)
+        fetch(replicas.v, at, size, work.V, k, like)
     for k in range(size if kept.size > 0 else 0):
-        fetch(kept, at, size, X1, k, like)
-        fetch(kept, at + kept.size // 3, size, noise, k, like)
-        fetch(kept, at + 2 * (kept.size // 3), size, mark, k, like)
-
-
-@exact
-def leave_kept(kept, X1, noise, mark, at, size, like):
-    for k in range(size if kept.size > 0 else 0):
-        leave(kept, at, size, X1, X1, k, 0, like)
-        leave(kept, at + kept.size // 3, size, noise, noise, k, 0, like)
-        leave(kept, at + 2 * (kept.size // 3), size, mark, mark, k, 0, like)
+        fetch(kept, at, size, work.X1, k, like)
+        fetch(kept, at + kept.size // 3, size, work.noise, k, like)
+        fetch(kept, at + 2 * (kept.size // 3), size, work.mark, k, like)
 
 
 @exact_step
 def leave(x, at, size, X, X1, k, lost, like):
     """Unit k of X, or of X1 where it was lost, into states that lie ``size`` apart."""
     lane.put(x, at + k, size, lane.choose(lost, load(X1, k, like), load(X, k, like)))
+
+
+@exact
+def pause(kept, trial, vectors, broken, group, size, like):
+    """Keep what the next call of a step needs, and count in the tally what is broken."""
+    X1, noise, mark = vectors
+    at = group * size
+    for k in range(size if kept.size > 0 else 0):
+        leave(kept, at, size, X1, X1, k, 0, like)
+        leave(kept, at + kept.size // 3, size, noise, noise, k, 0, like)
+        leave(kept, at + 2 * (kept.size // 3), size, mark, mark, k, 0, like)
+    if trial is not None:
+        for which in range(lanes(like) if kept.size > 0 else 0):
+            trial.tally[3 * (group + which) + 1] += broken >> which & 1
 
 
 @exact
@@ -208,10 +209,7 @@ def moves(replicas, system, spaces, motion, potential, work, trial, where):
     size, ghosts = joints * len(axes), joints - motion.n
     X, V, X1, V1, F, noise, mark = work.X, work.V, work.X1, work.V1, work.F, work.noise, work.mark
     to_forces, to_energy, words, frame = potential
-    for k in range(size):
-        fetch(replicas.x, group * size, size, X, k, like)
-        fetch(replicas.v, group * size, size, V, k, like)
-    fetch_kept(replicas.kept, X1, noise, mark, group * size, size, like)
+    enter(replicas, work, group * size, size, like)
     lost, broken, factored, place = 0, 0, False, end
     for place in range(begin, end):
         at = motion.order[place % count]
@@ -249,7 +247,10 @@ def moves(replicas, system, spaces, motion, potential, work, trial, where):
             if lost:
                 break
         elif letter == FORCE:
-            begin_forces(motion.given, F, group * size, size, like)
+            for k in range(size):
+                store(F, k, 0.0 * like)
+            for k in range(size if motion.given.size > 0 else 0):
+                fetch(motion.given, group * size, size, F, k, like)
             if to_forces != 0:
                 addresses.call(to_forces, words, frame, X, F, ghosts, like)
             carry(motion.flow, X, F, place // count, axes, like)
@@ -275,8 +276,7 @@ def moves(replicas, system, spaces, motion, potential, work, trial, where):
         # Behind a drift, X1 and V1 are what was before it.
         leave(replicas.x, group * size, size, X, X1, k, lost, like)
         leave(replicas.v, group * size, size, V, V1, k, lost, like)
-    leave_kept(replicas.kept, X1, noise, mark, group * size, size, like)
-    trials.report(trial, replicas.kept, group, broken, like)
+    pause(replicas.kept, trial, (X1, noise, mark), broken, group, size, like)
     return place, lost
 
 
@@ -294,10 +294,8 @@ def advance(replicas, system, motion, potential, work, places, groups):
     begin, end = places
     for group in range(groups[0], groups[1], width):
         targets = part(replicas.targets, group * held, width * held, 0.0)
-        spaces = (
-            constraints.room(system, targets, like),
-            constraints.room(motion.rival, targets, like),
-        )
+        space = constraints.room(system, targets, like)
+        spaces = space, constraints.room(motion.rival, targets, like)
         where = begin, end, group
         place, lost = moves(replicas, system, spaces, motion, potential, work, work.trial, where)
         addresses.release(potential.frame)

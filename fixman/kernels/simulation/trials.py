@@ -102,11 +102,3 @@ def decide(trial, replicas, group, X, V, broken, energy, kT, like):
                 trial.tally[3 * replica + 1] += 1.0
         take_back(X, trial.X, broken, like)
         take_back(V, trial.V, broken, like)
-
-
-@exact
-def report(trial, kept, group, broken, like):
-    """Count in the tally what is broken, where moves are decided outside."""
-    if trial is not None:
-        for which in range(lanes(like) if kept.size > 0 else 0):
-            trial.tally[3 * (group + which) + 1] += broken >> which & 1
