@@ -17,9 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from fixman._common.arrays import flag
-from fixman.runs.series import OBSERVABLE, Arrays, Part
-
-__all__ = ["Mover", "Recorder"]
+from fixman.runs.series import OBSERVABLE, Arrays, Make, Part
 
 Interrupted = Callable[[], bool]
 Watch = tuple[Interrupted, Callable[[int], Any]]  # and what takes the steps since its last call
@@ -43,21 +41,16 @@ class Mover(Protocol):
 
 
 class Recorder:
-    """A run in memory: frames as they come, of which ``make`` makes a `Series`.
+    """A run in memory: frames as they come.
 
     ``frames`` counts them, ``pending`` those since the last commit, which was at ``step`` with
-    ``state``; ``rows`` holds the last ones, ``most`` at a time.
+    ``state``; ``rows`` holds the last ones, ``most`` at a time, or all.
     """
 
     path: Path | None = None
 
     def __init__(
-        self,
-        about: dict[str, Any],
-        state: Arrays,
-        make: Callable[..., Any],
-        frames: int = 0,
-        most: int | None = None,
+        self, about: dict[str, Any], state: Arrays, make: Make, frames: int = 0, most: int = 0
     ) -> None:
         self.about, self.state, self.step, self.make = about, state, int(state["step"]), make
         self.frames = self._first = frames

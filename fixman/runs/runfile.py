@@ -36,7 +36,7 @@ from fixman._common.files import OVERWRITE
 from fixman.errors import RunDamageWarning, RunFolderError, RunStorageError
 from fixman.runs.about import plain, require_sound
 from fixman.runs.loop import Recorder
-from fixman.runs.series import Arrays, Part
+from fixman.runs.series import Arrays, Make, Part
 
 __all__ = ["RunCheck", "check_run"]
 
@@ -167,20 +167,13 @@ def explained(
             raise RunFolderError(text) from error
         if writing and kind in STORAGE:
             text = f"cannot write {path}: {error}"
-            moved = file is not None and not _stands_at(path, file)
+            moved = file and not (path.exists() and os.path.samestat(path.stat(), file))
             if moved or code == sqlite3.SQLITE_READONLY_DBMOVED:
                 text = f"{path} was moved, removed or replaced while the run was going on"
             raise RunStorageError(text) from error
         what = "cannot be read" if kind in STORAGE else "is damaged"
         what = "is not a run, or is damaged" if kind == sqlite3.SQLITE_NOTADB else what
         raise RunFolderError(f"{path} {what}: {error}") from None
-
-
-def _stands_at(path: Path, file: os.stat_result) -> bool:
-    try:
-        return os.path.samestat(path.stat(), file)
-    except OSError:
-        return False
 
 
 # --- reading ------------------------------------------------------------------------------------
@@ -226,15 +219,14 @@ class Contents:
     @classmethod
     def of(cls, con: sqlite3.Connection, path: Path) -> Self:
         """Read what there is, but no frame and no state."""
-        with explained(path):
-            ((name, text, checksum),) = con.execute("SELECT id, about, checksum FROM run LIMIT 2")
-            if checksum != checksum_of(text.encode(), name):
-                raise ValueError("the checksum of about is wrong")
-            about = json.loads(text)
-            require_sound(about)
-            points = "SELECT DISTINCT step FROM checkpoints WHERE typeof(step) = 'integer'"
-            steps = [step for (step,) in con.execute(f"{points} ORDER BY step DESC")]
-            return cls(path, name, about, list(_spans(con, about)), steps)
+        ((name, text, checksum),) = con.execute("SELECT id, about, checksum FROM run LIMIT 2")
+        if checksum != checksum_of(text.encode(), name):
+            raise ValueError("the checksum of about is wrong")
+        about = json.loads(text)
+        require_sound(about)
+        points = "SELECT DISTINCT step FROM checkpoints WHERE typeof(step) = 'integer'"
+        steps = [step for (step,) in con.execute(f"{points} ORDER BY step DESC")]
+        return cls(path, name, about, list(_spans(con, about)), steps)
 
     def point(self, con: sqlite3.Connection, step: int) -> Point:
         """Read a checkpoint; RunFolderError unless it is whole and the blocks are its own."""
@@ -261,7 +253,7 @@ class Contents:
                 f"frames before {span.start} and from {span.stop} on can be read"
             ) from None
 
-    def run(self, make: Callable[..., Any]) -> Any:
+    def run(self, make: Make) -> Any:
         """Make a `Series` of the frames; none is read yet."""
         load = partial(_load, self, self.path.absolute())  # wherever the program goes meanwhile
         parts = [Part(len(span), partial(load, span)) for span in self.spans]
@@ -275,10 +267,11 @@ def _load(contents: Contents, path: Path, span: range, name: str) -> NDArray[Any
         return contents.block(con, span, name)
 
 
-def contents(path: Path) -> Contents:
-    """Read what a file has, but no frame and no state."""
+def load(path: Path, maker: Callable[[dict[str, Any]], Make]) -> Any:
+    """Make a `Series` of a file, of which no frame is read yet; ``maker`` chooses by its about."""
     with reading(path) as con:
-        return Contents.of(con, path)
+        contents = Contents.of(con, path)
+        return contents.run(maker(contents.about))
 
 
 # --- damage -------------------------------------------------------------------------------------
@@ -328,8 +321,7 @@ def check_run(path: str | os.PathLike[str]) -> RunCheck:
 
 def examined(con: sqlite3.Connection, contents: Contents) -> tuple[RunCheck, Point | None]:
     """Read everything; also return where it can go on, if it can."""
-    with explained(contents.path):
-        lines = [line for (line,) in con.execute("PRAGMA integrity_check(9)") if line != "ok"]
+    lines = [line for (line,) in con.execute("PRAGMA integrity_check(9)") if line != "ok"]
     problems = [f"{contents.path} is damaged: {line}" for line in lines]
     whole, points = [range(0)], []
     for span in contents.spans:
@@ -389,13 +381,9 @@ def _tables(path: Path) -> tuple[str, ...] | None:
 
 
 def begin(
-    path: Path | None,
-    overwrite: bool,
-    about: dict[str, Any],
-    state: Arrays,
-    make: Callable[..., Any],
+    path: Path | None, overwrite: bool, about: dict[str, Any], state: Arrays, make: Make
 ) -> Recorder:
-    """Begin a run, of which ``make`` makes a `Series`: in memory, or in a file that is `free`.
+    """Begin a run: in memory, or in a file that is `free`.
 
     The file has the state at step 0 and no frames.
     """
@@ -421,20 +409,19 @@ def begin(
     return reopen(path, lambda _: make)
 
 
-def reopen(path: Path, maker: Callable[[dict[str, Any]], Callable[..., Any]]) -> "Writer":
+def reopen(path: Path, maker: Callable[[dict[str, Any]], Make]) -> "Writer":
     """Open a run as its only writer, behind the last of its frames that are whole.
 
-    ``maker`` returns what makes a `Series` of a run that says such things of itself.  Warns
-    RunDamageWarning if it is the checkpoint before the last that the run goes on from.
+    Warns RunDamageWarning if it is the checkpoint before the last that the run goes on from.
     """
     require_file(path)
     with contextlib.ExitStack() as undo:
         con = undo.enter_context(contextlib.closing(_locked(path)))
-        contents = Contents.of(con, path)
-        about = contents.about
         with explained(path):
+            contents = Contents.of(con, path)
+            about = contents.about
             make = maker(about)
-        check, point = examined(con, contents)
+            check, point = examined(con, contents)
         if point is None:
             rest = "it cannot be resumed; fixman.load_run reads what is whole"
             raise RunFolderError("; ".join([*check.problems, rest]))
@@ -481,12 +468,7 @@ class Writer(Recorder):
     path: Path
 
     def __init__(
-        self,
-        con: sqlite3.Connection,
-        contents: Contents,
-        point: Point,
-        make: Callable[..., Any],
-        like: Arrays,
+        self, con: sqlite3.Connection, contents: Contents, point: Point, make: Make, like: Arrays
     ) -> None:
         con.execute(f"PRAGMA busy_timeout={int(1000 * PATIENCE)}")
         about = contents.about
@@ -500,17 +482,18 @@ class Writer(Recorder):
     def _hand_over(self, step: int, state: Arrays) -> None:
         """Have a block written, once the one before is; an error of that comes out here."""
         self.finish()
-        self._last = self._pool.submit(self._write, self._first, self.rows, step, state)
+        span = range(self._first, self.frames)
+        self._last = self._pool.submit(self._write, span, self.rows, step, state)
         self._rows, self._first = {}, self.frames
 
-    def _write(self, first: int, rows: Arrays, step: int, state: Arrays) -> None:
+    def _write(self, span: range, rows: Arrays, step: int, state: Arrays) -> None:
         """Write a block and the checkpoint behind it."""
-        frames, before = max(map(len, rows.values()), default=0), self._contents.steps[0]
+        before = self._contents.steps[0]
         with self._transaction() as con:
-            put(con, "blocks", first, rows)
+            put(con, "blocks", span.start, rows)
             put(con, "checkpoints", step, state)
             con.execute("DELETE FROM checkpoints WHERE step < ?", (before,))
-        self._contents.spans += [range(first, first + frames)] if frames else []
+        self._contents.spans += [span] if span else []
         self._contents.steps = [step, before]
 
     @contextlib.contextmanager

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import NDArray
 
-__all__ = ["Frames", "Series"]
-
 Arrays = dict[str, NDArray[Any]]
+Make = Callable[..., Any]  # what makes a `Series` of about, steps done, parts and path
+
 
 OBSERVABLE = "observable_"  # before the names that users give
 

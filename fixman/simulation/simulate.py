@@ -4,7 +4,7 @@ import contextlib
 import json
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -22,13 +22,12 @@ from fixman.potentials.binding import warn_of_temperature
 from fixman.runs import about as provenance
 from fixman.runs import loop, runfile
 from fixman.runs.loop import Recorder
+from fixman.runs.series import Make
 from fixman.simulation import recording, spread, steppers
 from fixman.simulation.recording import Observables
 from fixman.simulation.steppers import State, Stepper
 from fixman.simulation.steppers.stepper import SHORT
 from fixman.simulation.trajectory import REFUSING, TALLY, Run, model_of, pdb_potential
-
-__all__ = ["load_run", "resume", "simulate"]
 
 # A block ends at the first of these: memory, and work that takes a few seconds.
 BLOCK_BYTES = 1 << 23
@@ -39,7 +38,6 @@ CALL_WORK = 300  # cost of one call of a stepper besides
 FRAMES = 1000  # about as many by default
 MOST_FRAMES = 10_000
 FEW = 0.05  # accepted moves, below which there is a warning
-_STEPPER = ("parameters", "start", "advance")  # methods that a stepper has
 
 
 def simulate(
@@ -215,13 +213,10 @@ def load_run(path: str | os.PathLike[str]) -> Run:
         If the file is no run, or is damaged.  A damaged frame raises it when it is read; the other
         frames can be read.
     """
-    path = _arrays.path(path, "path")
-    found = runfile.contents(path)
-    with runfile.explained(path):
-        return found.run(_maker(found.about))  # type: ignore[no-any-return]
+    return runfile.load(_arrays.path(path, "path"), _maker)  # type: ignore[no-any-return]
 
 
-def _maker(about: Mapping[str, Any]) -> Callable[..., Any]:
+def _maker(about: Mapping[str, Any]) -> Make:
     if about["kind"] == "rigid":
         from fixman.rigid import motion
 
@@ -264,8 +259,8 @@ def _looked_at(run: Run) -> Run:
 
 def require_stepper(stepper: Any) -> None:
     """Refuse what is no stepper, and the class of a stepper."""
-    known = all(callable(getattr(stepper, name, None)) for name in _STEPPER)
-    if not known or isinstance(stepper, type):
+    methods = (getattr(stepper, name, None) for name in ("parameters", "start", "advance"))
+    if not all(map(callable, methods)) or isinstance(stepper, type):
         text = "stepper must be fixman.Langevin(dt), fixman.Newton(dt) or another stepper"
         raise TypeError(f"{text}, got {stepper!r:.80}")
 
@@ -365,11 +360,10 @@ def _require_state(target: Recorder, chain: Chain | System) -> None:
     name, replicas = target.about["stepper"]["name"], target.about["replicas"]
     tails: dict[str, tuple[int, ...]] = dict.fromkeys("xv", (chain.n, chain.dim))
     if name in steppers.KINDS:
-        if isinstance(chain, System):
-            held = sum(one.hard.size * many for one, many in chain.kinds)
-            tails |= {"random": (chain.chains, WORDS), "targets": (held,)}
-        else:
-            tails |= {"random": (WORDS,), "targets": (chain.hard.size,)}
+        kinds = chain.kinds if isinstance(chain, System) else ((chain, 1),)
+        held = sum(one.hard.size * many for one, many in kinds)
+        streams = (chain.chains, WORDS) if isinstance(chain, System) else (WORDS,)
+        tails |= {"random": streams, "targets": (held,)}
         tails |= {TALLY: (3,)} if name in REFUSING else {}
     for key, tail in tails.items():
         found = target.state.get(key, np.empty(0)).shape
