@@ -18,9 +18,6 @@ from fixman.potentials.energies import FENE, WCA, Compiled, Pair, Sum, terms_of
 from fixman.potentials.systems import PairForces, Softened
 from fixman.simulation.steppers.scheduled import Langevin
 
-__all__ = ["push_off"]
-__dir__ = __all__.copy  # completion shows public names alone
-
 CORES = (1.05, 1.0, 0.95, 0.9, 0.85)  # distances over σ below which the force stays as it is there
 STEPS, MOST = 200, 40  # of a core, and so many times of the last
 STRIDE, FRICTION = 0.005, 1.0  # in units of σ √(m/ε) and its inverse

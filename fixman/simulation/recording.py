@@ -13,7 +13,7 @@ from fixman.runs.series import OBSERVABLE, Arrays
 from fixman.simulation.steppers import State, Stepper
 from fixman.simulation.trajectory import TALLY
 
-__all__ = ["Observable", "Observables", "Replicas"]
+__all__ = ["Observable", "Observables"]
 
 Observable = Callable[[Chain, NDArray[np.float64]], ArrayLike]
 Observables = Mapping[str, Observable] | Iterable[Observable]
@@ -30,20 +30,16 @@ class Replicas(NamedTuple):
 
     @property
     def step(self) -> int:
-        """Steps done."""
         return self.state.step
 
     def advance(self, steps: int) -> Arrays:
-        """Advance; there is no frame in between."""
         self.stepper.advance(self.chain, self.state, steps, self.workers)
         return {}
 
     def arrays(self) -> Arrays:
-        """Return what a checkpoint holds."""
         return self.state.arrays()
 
     def frame(self) -> Arrays:
-        """Return positions, velocities and observables."""
         state = self.state
         moving = {name: np.asarray(getattr(state, name), float).view() for name in "xv"}
         for array in moving.values():
@@ -83,9 +79,7 @@ def named(observables: Observables) -> dict[str, Observable]:
         if not callable(function):
             raise TypeError(f"observables must be functions of (chain, x), got {function!r:.80}")
         if not isinstance(name, str) or not name.isidentifier():
-            raise ValueError(
-                f"{name!r} is no name for an observable: give a mapping of names to functions"
-            )
+            raise ValueError(f"{name!r} is no name: give a mapping of names to functions")
         _takes(name, function)
     return found
 

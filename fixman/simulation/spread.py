@@ -29,8 +29,6 @@ from fixman.runs.series import Arrays
 from fixman.simulation.recording import Observable, Replicas
 from fixman.simulation.steppers import State, Stepper
 
-__all__ = ["run"]
-
 Model = tuple[Chain, Stepper, Mapping[str, Observable], int]
 
 AHEAD = 2  # groups for each thread of the workers: one is computed while another one is stored
@@ -130,6 +128,9 @@ def _renumbered(first: int) -> Iterator[None]:
         raise
 
 
+_first = lru_cache(maxsize=8)(lambda chain: chain)  # of equal chains, which has its layout already
+
+
 class Block(NamedTuple):
     """Frames of a block of a group, the state behind it, and how many frames it has."""
 
@@ -148,11 +149,5 @@ def _block(model: Model, about: dict[str, Any], frames: int, state: Arrays) -> B
     def committed() -> bool:
         return target.step > start or (target.frames > frames and not target.pending)
 
-    loop.run(mover._replace(chain=_kept(model[0])), target, (committed, lambda ahead: None))
+    loop.run(mover._replace(chain=_first(model[0])), target, (committed, lambda ahead: None))
     return Block(target.rows, target.state, target.frames - frames)
-
-
-@lru_cache(maxsize=8)
-def _kept(chain: Chain) -> Chain:
-    """Return the first of equal chains, which has its layout already."""
-    return chain

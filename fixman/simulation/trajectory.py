@@ -115,9 +115,7 @@ def model_of(about: Mapping[str, Any]) -> Chain | System:
 
 def require_run(run: Run) -> None:
     if not isinstance(run, Run):
-        raise TypeError(
-            f"run must be a fixman.Run, from simulate or load_run, got {type(run).__name__}"
-        )
+        raise TypeError(f"run must be a fixman.Run (simulate, load_run), got {type(run).__name__}")
 
 
 def chosen_replica(run: Run, replica: Any) -> int:
