@@ -13,15 +13,9 @@ from fixman.simulation.steppers.scheduled import Brownian, HybridMonteCarlo, Lan
 from fixman.simulation.steppers.stepper import State, Stepper
 
 __all__ = [
-    "Brownian",
-    "HybridMonteCarlo",
-    "Langevin",
-    "MonteCarlo",
-    "Newton",
-    "State",
-    "Stepper",
+    "Brownian", "HybridMonteCarlo", "Langevin", "MonteCarlo", "Newton", "State", "Stepper",
     "from_parameters",
-]
+]  # fmt: skip
 
 KINDS: dict[str, Any] = {
     kind.NAME: kind for kind in (Newton, Langevin, Brownian, HybridMonteCarlo, MonteCarlo)

@@ -23,8 +23,6 @@ from fixman.simulation.steppers.moves import moves
 from fixman.simulation.steppers.moving import pool_of
 from fixman.simulation.steppers.stepper import Described, Prepared, State, require_near
 
-__all__ = ["MonteCarlo"]
-
 WIDEST = math.pi
 NARROWEST = 1e-3
 ACCEPTED = 0.5  # share at which burn-in aims
@@ -107,12 +105,13 @@ class MonteCarlo(Described):
 
     def _advance(self, chain: Any, state: State, steps: int, workers: int) -> None:
         prepared = self._prepared(chain, state)
-        x, random, tally = state.x.copy(), state.random.copy(), state.tally.copy()
-        if not prepared.run(x, random, tally, (state.step, state.step + steps), workers):
+        copies = {name: getattr(state, name).copy() for name in ("x", "random", "tally")}
+        moved = replace(state, **copies)
+        if not prepared.run(moved, steps, workers):
             prepared.require_weights(state.x)
         for bound in prepared.bounds:
             bound.check()
-        state.x, state.random, state.tally = x, random, tally
+        state.x, state.random, state.tally = moved.x, moved.random, moved.tally
         state.step += steps
 
 
@@ -156,18 +155,17 @@ class Sweeping(Prepared):
         if stepper.ensemble == "rigid":
             metric.logdet(chain, x)
 
-    def run(
-        self, x: Array, random: Any, tally: Array, sweeps: tuple[int, int], workers: int
-    ) -> bool:
+    def run(self, state: State, steps: int, workers: int) -> bool:
         """Do sweeps on all replicas, over threads; false if one has no weight to begin with."""
+        x, random, tally = state.x, state.random.reshape(-1), state.tally
         pieces = min(workers, len(x))
         edges = [len(x) * k // pieces for k in range(pieces + 1)]
 
         def task(first: int, last: int) -> bool:
-            at, end = sweeps
+            at, end = state.step, state.step + steps
             while at < end:
                 until = end if self.route == "pivots" else min(end, at - at % HELD + HELD)
-                if self._sweep((x, random.reshape(-1), tally), (at, until), (first, last)) >= 0:
+                if self._sweep((x, random, tally), (at, until), (first, last)) >= 0:
                     return False
                 if until % HELD == 0 and self.route != "pivots":
                     x[first:last] = project(self.key[0], x[first:last], self.targets[first:last])
@@ -225,48 +223,34 @@ class ManyChains(Prepared):
             part.require_weights(y.reshape(-1, *y.shape[2:]))
         self.bound.energy(x)
 
-    def run(
-        self, x: Array, random: Any, tally: Array, sweeps: tuple[int, int], workers: int
-    ) -> bool:
+    def run(self, state: State, steps: int, workers: int) -> bool:
         """Do sweeps on all replicas, over threads; false if one has no weight to begin with."""
         if self.bound.pair is None:
-            return self._run_apart(x, random, tally, sweeps, workers)
+            return self._run_apart(state, steps, workers)
+
+        def task(replica: int) -> bool:
+            cells, sweeps = self._cells(), range(state.step, state.step + steps)
+            return all(self._sweep(state, step, replica, cells) for step in sweeps)
+
         with pool_of(workers) as pool:
-            tasks = range(len(x))
+            return all(list((pool.map if pool else map)(task, range(len(state.x)))))
 
-            def task(r: int) -> bool:
-                cells = self._cells()
-                return all(
-                    self._sweep(x[r], random[r, 0], tally[r], cells, (step, r))
-                    for step in range(*sweeps)
-                )
-
-            return all(list((pool.map if pool else map)(task, tasks)))
-
-    def _run_apart(
-        self, x: Array, random: Any, tally: Array, sweeps: tuple[int, int], workers: int
-    ) -> bool:
+    def _run_apart(self, state: State, steps: int, workers: int) -> bool:
         """Do sweeps of chains that do not interact."""
-        system = self.key[0]
-        state = State(x, x, random, np.empty((len(x), 0)))
-        state.tally = tally
-        parts, done = together.parts_of(system, state), True
+        parts, done = together.parts_of(self.key[0], state), True
         for sweeping, part in zip(self.parts, parts, strict=True):
-            part.tally[:, 2] = np.repeat(tally[:, 2], len(part.x) // len(x))
-            done &= sweeping.run(part.x, part.random, part.tally, sweeps, workers)
-        together.put_together(system, state, parts)
-        x[:], random[:] = state.x, state.random
-        for part in parts:
-            tally[:, :2] += part.tally[:, :2].reshape(len(x), -1, 2).sum(axis=1)
+            part.tally[:, 2] = np.repeat(state.tally[:, 2], len(part.x) // len(state.x))
+            done &= sweeping.run(part, steps, workers)
+            counts = part.tally[:, :2].reshape(len(state.x), -1, 2)
+            state.tally[:, :2] += counts.sum(axis=1)
+        together.put_together(self.key[0], state, parts)
         return done
 
-    def _sweep(
-        self, x: Array, random: Any, tally: Array, cells: Any, where: tuple[int, int]
-    ) -> bool:
+    def _sweep(self, state: State, step: int, replica: int, cells: many_chains.Cells) -> bool:
         """Do a sweep of one replica; false if a chain has no weight to begin with."""
         system, stepper = self.key
-        bead, (step, replica) = 0, where
-        beads = self.bound.pairs().beads
+        x, random, tally = state.x[replica], state.random[replica, 0], state.tally[replica]
+        bead, beads = 0, self.bound.pairs().beads
         for part, (chain, many) in zip(self.parts, system.kinds, strict=True):
             potential = forces.potential(part.tables, ONE)
             given = part.system, potential, part.moves, stepper.kT, cells, beads

@@ -10,8 +10,6 @@ from fixman.chains.coordinates import GHOST_POINTS, GHOSTS
 from fixman.kernels.chain.rows import ANGLE, LENGTH
 from fixman.kernels.sampling.crankshafts import LINE, OUTSIDE, POINT, RING, SHIFT, Moves
 
-__all__ = ["moves"]
-
 BASE = -1  # the bead that the base point is
 
 
@@ -96,9 +94,7 @@ class _Graph:
             self.inner.update(ring[:-2])
         if self.rings and chain.dim == 2:
             raise _unknown("a ring in the plane has no axis to turn about")
-        self._sort(root, on)
-        if len(self.place) != chain.n:
-            raise _unknown("hard bonds do not join all beads")
+        self._sort(root)
 
     def _walk(self, root: int) -> list[tuple[int, int]]:
         """Find parents, depth first, and the bonds left out, (lower, upper)."""
@@ -117,7 +113,7 @@ class _Graph:
                 closing.append((bead, other))
         return closing
 
-    def _sort(self, root: int, on: set[int]) -> None:
+    def _sort(self, root: int) -> None:
         children = defaultdict(list)
         for bead, above in self.parent.items():
             children[above].append(bead)

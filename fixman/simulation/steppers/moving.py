@@ -31,10 +31,6 @@ from fixman.simulation.steppers.stepper import Prepared, State, shortest
 if TYPE_CHECKING:
     from fixman.simulation.steppers.scheduled import Scheduled
 
-__all__ = ["Schedule", "schedule"]
-
-# Replicas left over from eight that are moved alone: eight in lanes take less time than two alone.
-ALONE = 1
 FAR = 0.1  # share of the shortest bond by which overlaps move a bead in one step
 STRAIGHT = 0.01  # sine of a bend in space below which a hard one turns faster than steps can follow
 NAMED = 5  # beads that a refusal names
@@ -50,9 +46,6 @@ def schedule(words: str) -> Schedule:
         (getattr(stepping, name.upper()), 0.0 if name in INSTANT else 1.0 / float(part or 1))
         for name, _, part in moves
     )
-
-
-BEGIN = schedule("project force remember")
 
 
 class Moving(Prepared):
@@ -80,8 +73,8 @@ class Moving(Prepared):
         self.schedule = tuple(
             m for m in moves if forced or m[0] not in (stepping.KICK, stepping.FORCE)
         )
-        self.given = given  # forces are found outside
-        self.several = given and sum(m[0] == stepping.FORCE for m in moves) > 1  # calls in a step
+        # Where forces are found outside, with several calls in a step.
+        self.several = given and sum(m[0] == stepping.FORCE for m in moves) > 1
         self.motion = self._motion(self.schedule)
 
     def _motion(self, schedule: Schedule) -> stepping.Motion:
@@ -91,13 +84,13 @@ class Moving(Prepared):
         order = np.array([different.index(move) for move in schedule])
         letters = np.array([letter for letter, _ in different])
         numbers, weights = zip(*(_move(stepper, w, *move) for move in different), strict=True)
-        without = {stepping.KICK, stepping.NOISE, stepping.ECHO, stepping.MARK}  # H^bb
-        if not self.metric:
-            without |= {stepping.FORCE, stepping.REMEMBER, stepping.DECIDE}
+        factored = [stepping.PROJECT]  # letters that need H^bb
+        if self.metric:
+            factored += [stepping.FORCE, stepping.REMEMBER, stepping.DECIDE]
         kept = not isinstance(self.system, Jointed)  # Newton's method needs it, and leaves it
-        if not kept:
-            without |= {stepping.DRIFT, stepping.LEAP, stepping.RETURN}
-        factors = np.array([letter not in without for letter, _ in different])
+        if kept:
+            factored += [stepping.DRIFT, stepping.LEAP, stepping.RETURN]
+        factors = np.isin(letters, factored)
         kT = stepper.kT if self.metric else 0.0
         return stepping.Motion(
             chain.n, order, letters, factors, kept, np.array(numbers), np.concatenate(weights), kT,
@@ -120,7 +113,8 @@ class Moving(Prepared):
         energies.
         """
         stepper = self.key[1]
-        motion = self.motion if steps else self._motion(BEGIN[: 3 if stepper.decides else 1])
+        begin = schedule("project force remember" if stepper.decides else "project")
+        motion = self.motion if steps else self._motion(begin)
         if callable(stepper.flow):
             motion = motion._replace(flow=self._flow(range(state.step, state.step + steps)))
         # Forces are found first, unless the schedule begins with them.
@@ -161,7 +155,8 @@ class Group:
     def __init__(self, moving: Moving, state: State) -> None:
         self.moving, self.begun, front = moving, state, moving.front
         self.replicas, self.ghosts = len(state.x), len(front)
-        self.alone = self.replicas % LANES if self.replicas % LANES <= ALONE else 0
+        # One that is left over from eights is moved alone; eight in lanes take less time than two.
+        self.alone = int(self.replicas % LANES == 1)
         self.index = index = np.resize(
             np.arange(self.replicas), self.replicas + -(self.replicas - self.alone) % LANES
         )
@@ -169,11 +164,8 @@ class Group:
         self.x, self.v = np.zeros((2, index.size, joints, state.x.shape[2]))
         self.x[:, : self.ghosts] = front
         self.x[:, self.ghosts :], self.v[:, self.ghosts :] = state.x[index], state.v[index]
-        self.random, self.tally, goals = (
-            state.random[index],
-            state.tally[index],
-            moving.goals[index],
-        )
+        self.random, self.tally = state.random[index], state.tally[index]
+        goals = moving.goals[index]
         given: list[Any] = [a.reshape(-1) for a in (self.x, self.v, self.random, goals)]
         kept = np.zeros(3 * self.x.size if moving.several else 0)
         self.states = stepping.Replicas._make([*given, goals.shape[1], kept])
@@ -276,13 +268,12 @@ def cause_of(
     if stepper.potential is not None and not chain.hard.size:
         return f"dt={stepper.dt:g} is too long for the forces: make dt smaller", {}
     angles = chain.layout.hard_rows.kinds == ANGLE
-    if chain.dim == 3:
-        flat = chain.hard[angles][np.abs(np.sin(targets[0, angles])) < STRAIGHT]
-        if flat.size:
-            rows = [chain.coordinates[row] for row in flat]
-            cause = f"{arrays.listed(rows, NAMED)} hardly bend, and in space a straight angle "
-            cause += "cannot be hard: give them values away from 0 and π, or hold them in line, "
-            return cause + in_line(row.beads for row in rows), {"coordinates": rows}
+    flat = chain.hard[angles][np.abs(np.sin(targets[0, angles])) < STRAIGHT]
+    if chain.dim == 3 and flat.size:
+        rows = [chain.coordinates[row] for row in flat]
+        cause = f"{arrays.listed(rows, NAMED)} hardly bend, and in space a straight angle "
+        cause += "cannot be hard: give them values away from 0 and π, or hold them in line, "
+        return cause + in_line(row.beads for row in rows), {"coordinates": rows}
     if stepper.potential is None and shortest(chain, targets) == np.inf:
         return (
             "no bond has a hard length and there is no potential, so beads fly apart or meet: "

@@ -1,7 +1,6 @@
 """Steppers that follow a schedule: Newton, Langevin, overdamped, and hybrid Monte Carlo."""
 
 import math
-import warnings
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal
 
@@ -20,8 +19,6 @@ from fixman.simulation.steppers import moving
 from fixman.simulation.steppers.moving import Moving, Schedule, schedule
 from fixman.simulation.steppers.stepper import Described, State, replicated
 from fixman.simulation.steppers.together import Together
-
-__all__ = ["Brownian", "HybridMonteCarlo", "Langevin", "Newton"]
 
 FLOWS = 1 << 16  # steps for which the values of a flow that is a function are kept
 
@@ -80,16 +77,14 @@ class Scheduled(Described):
         """Return masses (n,), or what stands for them."""
         return chain.masses
 
-    def _start(self, chain: Chain | System, state: State, v0: ArrayLike | None) -> None:
+    def _start(self, chain: Any, state: State, v0: ArrayLike | None, known: bool = False) -> None:
+        """Find velocities; ``known`` says that it was looked at how long steps are."""
         if self.decides:
             state.tally = np.tile([0.0, 0.0, self.dt], (len(state.x), 1))
         own = getattr(self.potential, "warn_of_long_steps", None)  # of a potential that knows them
-        known = own is not None and own(chain, self)
+        known = known or (own is not None and own(chain, self))
         if isinstance(chain, System):
-            with warnings.catch_warnings():
-                if known:
-                    warnings.filterwarnings("ignore", "dt=.* is long")
-                Together.of(chain, state, self).start(state, v0)
+            Together.of(chain, state, self).start(state, v0, known)
             return
         state.v = self._velocities(chain, state, v0)
         prepared = Moving.of(chain, state, self)
@@ -105,14 +100,13 @@ class Scheduled(Described):
 
     def _velocities(self, chain: Chain, state: State, v0: ArrayLike | None) -> Array:
         """Repeat v0, or draw velocities from the distribution of Maxwell."""
-        x, tail = state.x, (chain.n, chain.dim)
         if v0 is not None:
-            return replicated(arrays.real(v0, tail, "v0"), len(x), tail, "v0")
+            return replicated(v0, len(state.x), chain, "v0")
         if self.kT is None:
             name = type(self).__name__
             raise ValueError(f"{name} needs velocities to start with: give v0, or kT to draw them")
-        v = np.empty_like(x)
-        for r in range(len(x)):
+        v = np.empty_like(state.x)
+        for r in range(len(v)):
             fill_normals(state.random.reshape(-1), WORDS * r, v[r].size, v[r].reshape(-1), 0, 1)
         v *= np.sqrt(self.kT * (1.0 / self.inertia(chain)))[:, None]
         if not self.drifting and chain.base == "free":  # a projection leaves the momentum alone
@@ -138,13 +132,7 @@ class Scheduled(Described):
             failed = f"step {step} of replica {replica} has no solution, not even in {most} pieces"
             if not prepared.bound.chain.hard.size:
                 failed = f"by step {step} positions of replica {replica} are no finite numbers"
-            raise ConstraintSolveError(
-                failed,
-                ": " + cause,
-                step=step,
-                replica=replica,
-                **at,
-            )
+            raise ConstraintSolveError(failed, ": " + cause, step=step, replica=replica, **at)
         state.x, state.v, state.random, state.step = moved.x, moved.v, moved.random, moved.step
         state.tally = moved.tally
 
@@ -175,6 +163,7 @@ class Newton(Scheduled):
 
     NAME = "newton"
     SCHEDULE = schedule("kick/2 drift force kick/2 project")  # whose second half kick is projected
+    rate = 0.0  # nothing is forgotten
 
     dt: float
     _: KW_ONLY
@@ -182,11 +171,6 @@ class Newton(Scheduled):
     potential: Any = None
     drifting: bool = False
     tolerance: float = 1e-12
-
-    @property
-    def rate(self) -> float:
-        """Nothing is forgotten."""
-        return 0.0
 
 
 @dataclass(frozen=True, repr=False)
@@ -238,9 +222,7 @@ SCHEDULES = {
     # new one; g-BAOAB where velocities are forgotten at once, with its two kicks in one
     "geodesic": schedule("force kick drift/2 noise project drift/2"),
     # x½ = x + ½ Δ(x), x ← x + Δ(x½) with the same ξ and the constraints' B(x½)
-    "midpoint": schedule(
-        "force mark noise kick/2 project drift/2 force echo kick/2 project leap",
-    ),
+    "midpoint": schedule("force mark noise kick/2 project drift/2 force echo kick/2 project leap"),
     # x ← x + Δ(x)
     "liu": schedule("force noise kick/2 project drift"),
 }
@@ -320,18 +302,7 @@ class Brownian(Scheduled):
 
     def inertia(self, chain: Chain) -> Array:
         """Return friction coefficients (n,)."""
-        drag = np.array(self.friction)
-        if drag.shape not in ((), (chain.n,)):
-            raise ValueError(
-                f"friction must be one number or have shape ({chain.n},) for this chain, got "
-                f"{drag.shape}"
-            )
-        return np.broadcast_to(drag, chain.n).copy()
-
-
-BEGIN = schedule("force noise project remember")
-WAY = schedule("kick/2 drift force kick/2 project return")
-END = schedule("decide")
+        return arrays.one_or_each(self.friction, chain.n, "friction")
 
 
 @dataclass(frozen=True, repr=False)
@@ -383,5 +354,6 @@ class HybridMonteCarlo(Scheduled):
 
     @property
     def schedule(self) -> Schedule:
-        """Leaps of `Newton` between new velocities and a decision."""
-        return BEGIN + self.leaps * WAY + END
+        """Leaps of `Newton`, each with its way back, between new velocities and a decision."""
+        leap = Newton.SCHEDULE + schedule("return")
+        return schedule("force noise project remember") + self.leaps * leap + schedule("decide")

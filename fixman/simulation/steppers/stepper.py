@@ -5,7 +5,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from reprlib import Repr
 from typing import Any, ClassVar, Literal, Protocol, Self, get_args, get_origin, get_type_hints
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,8 +21,6 @@ from fixman.mechanics.refusals import raise_failure
 from fixman.potentials import flows
 from fixman.potentials.binding import require_potential
 from fixman.potentials.energies import described, from_parameters
-
-__all__ = ["State", "Stepper"]
 
 Check = Callable[[Any, str], Any]  # takes a value and its name, returns the value to be kept
 FARTHEST = 1e8  # shortest bonds from the origin
@@ -55,6 +52,7 @@ class State:
     targets: Array
     step: int = 0
     tally: Array = field(default_factory=lambda: np.empty((0, 0)))
+    prepared: Any = field(default=None, init=False, repr=False)  # `Prepared`, once it has moved
 
     def __post_init__(self) -> None:
         if not self.tally.size:
@@ -110,6 +108,9 @@ class Described:
     FORCES: ClassVar[bool] = True  # whether a potential needs forces
     NO_VELOCITIES: ClassVar[str | None] = None  # why velocities are refused to start with
     potential: Any
+    # Find velocities of a state, and refuse one that steps cannot begin from; do steps.
+    _start: ClassVar[Callable[..., None]]
+    _advance: ClassVar[Callable[..., None]]
 
     def __post_init__(self) -> None:
         require_potential(self.potential, self.FORCES)
@@ -188,9 +189,8 @@ class Described:
         if v0 is not None and self.NO_VELOCITIES:
             raise ValueError(f"v0 must be None: {self.NO_VELOCITIES}")
         require_model(chain)
-        tail = (chain.n, chain.dim)
         replicas = arrays.positive_int(replicas, "replicas", 16 * chain.n * chain.dim)
-        x = replicated(arrays.real(x0, tail, "x0"), replicas, tail, "x0")
+        x = replicated(x0, replicas, chain, "x0")
         if isinstance(chain, System):
             chain.require_whole(x, "x0")
         streams = (replicas, chain.chains) if isinstance(chain, System) else (replicas,)
@@ -199,10 +199,6 @@ class Described:
         state = State(x, np.zeros_like(x), random.reshape(*streams, WORDS), held_by(chain, x))
         self._start(chain, state, v0)
         return state
-
-    def _start(self, chain: Any, state: State, v0: ArrayLike | None) -> None:
-        """Find velocities of a state, and refuse one that steps cannot begin from."""
-        raise NotImplementedError
 
     def advance(self, chain: Chain | System, state: State, steps: int, workers: int = 1) -> None:
         """Do ``steps`` steps on every replica, in place.
@@ -220,9 +216,6 @@ class Described:
         require_near(chain, state)
         self._advance(chain, state, steps, workers)
 
-    def _advance(self, chain: Any, state: State, steps: int, workers: int) -> None:
-        raise NotImplementedError
-
 
 class Prepared:
     """Arguments of kernels for a stepper on the chain of a state."""
@@ -232,22 +225,16 @@ class Prepared:
     @classmethod
     def of(cls, chain: Chain | System, state: State, stepper: Any) -> Self:
         """Make the arguments once for a state, while chain and stepper are the same."""
-        found = _prepared.get(state)
+        found = state.prepared
         if not isinstance(found, cls) or found.key[0] is not chain or found.key[1] != stepper:
-            found = cls(chain, state, stepper)  # type: ignore[call-arg]
-            found.serve(state)
+            found = state.prepared = cls(chain, state, stepper)  # type: ignore[call-arg]
         return found
 
-    def serve(self, state: State) -> None:
-        """Be the arguments `of` a state."""
-        _prepared[state] = self
 
-
-_prepared: WeakKeyDictionary[State, Prepared] = WeakKeyDictionary()
-
-
-def replicated(array: Array, replicas: int, tail: tuple[int, int], name: str) -> Array:
-    """Return an array for each replica."""
+def replicated(value: ArrayLike, replicas: int, model: Chain | System, name: str) -> Array:
+    """Return positions or velocities of each replica."""
+    tail = (model.n, model.dim)
+    array = arrays.real(value, tail, name)
     if array.shape[:-2] not in ((), (1,), (replicas,)):
         raise ValueError(
             f"{name} must have shape {tail} or {(replicas, *tail)} for {replicas} replicas, "

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fixman._common import arrays
 from fixman._common.arrays import Array
 from fixman.chains.system import System
 from fixman.errors import ConstraintSolveError
@@ -51,17 +50,17 @@ class Together(Prepared):
             for (chain, _), part in zip(system.kinds, parts_of(system, state), strict=True)
         ]
 
-    def start(self, state: State, v0: ArrayLike | None) -> None:
+    def start(self, state: State, v0: ArrayLike | None, known: bool) -> None:
         """Give a state at rest velocities v0, projected, or draw them at kT."""
         system, stepper = self.system, self.stepper
-        parts, tail = parts_of(system, state), (system.n, system.dim)
+        parts = parts_of(system, state)
         given: list[Any] = [None] * len(parts)
         if v0 is not None:
-            v0 = replicated(arrays.real(v0, tail, "v0"), len(state.x), tail, "v0")
+            v0 = replicated(v0, len(state.x), system, "v0")
             given = [v.reshape(p.x.shape) for v, p in zip(system.split(v0), parts, strict=True)]
         for one, part, v in zip(self.movings, parts, given, strict=True):
-            one.serve(part)
-            one.key[1]._start(one.key[0], part, v)
+            part.prepared = one
+            one.key[1]._start(one.key[0], part, v, known)
         put_together(system, state, parts)
         free = all(chain.base == "free" for chain, _ in system.kinds)
         if v0 is None and not stepper.drifting and system.chains > 1 and free:
@@ -71,13 +70,11 @@ class Together(Prepared):
     def _require_finite(self, state: State) -> None:
         """Refuse positions whose forces are not finite, or energies if these decide."""
         self.bound.require_near(state.x)
-        energies = np.zeros(len(state.x)) if self.stepper.decides else None
-        found = self.bound.between(state.x, energies=energies)
-        finite = np.isfinite(found).all(axis=(1, 2))
-        if energies is not None:
-            finite &= np.isfinite(energies)
+        energies, decides = np.zeros(len(state.x)), self.stepper.decides
+        found = self.bound.between(state.x, energies=energies if decides else None)
+        finite = np.isfinite(found).all(axis=(1, 2)) & np.isfinite(energies)
         for r in np.flatnonzero(~finite)[:1].tolist():
-            if energies is not None:
+            if decides:
                 self.bound.energy(state.x[r])  # raises if it is in a wall
             self.bound.refuse(state.x[r])
 
