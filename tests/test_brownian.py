@@ -350,7 +350,7 @@ def test_what_is_not_for_this_chain_is_refused(tmp_path):
     x0 = walks(chain, 1)[0]
     with pytest.raises(ValueError, match="v0 must be None: overdamped dynamics has no velocities"):
         fx.simulate(chain, x0, Brownian(2e-3), 10, v0=0.0 * x0)
-    with pytest.raises(ValueError, match=r"friction must be .* shape \(7,\) .*, got \(6,\)"):
+    with pytest.raises(ValueError, match=r"friction must be .* shape \(7,\), got \(6,\)"):
         Brownian(2e-3, friction=np.ones(6)).start(chain, x0)
     with pytest.raises(ValueError, match=r"flow must be a velocity gradient \(3, 3\)"):
         Brownian(2e-3, flow=np.zeros((2, 2))).start(chain, x0)

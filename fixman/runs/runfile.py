@@ -88,10 +88,8 @@ def put(con: sqlite3.Connection, table: str, place: int, arrays: Arrays) -> None
 
 def _get(con: sqlite3.Connection, table: str, place: int, name: str) -> NDArray[Any]:
     key = (place, name)
-    row = con.execute(
-        f"SELECT kind, shape, checksum, data FROM {table} WHERE {PLACE[table]} = ? AND name = ?",
-        key,
-    ).fetchone()
+    query = f"SELECT kind, shape, checksum, data FROM {table} WHERE {PLACE[table]} = ? AND name = ?"
+    row = con.execute(query, key).fetchone()
     if row is None:
         raise ValueError(f"{name} is missing")
     kind, shape, checksum, data = row
@@ -248,10 +246,9 @@ class Contents:
         try:
             return _get(con, "blocks", span.start, name)
         except UNREADABLE as error:
-            raise RunFolderError(
-                f"{self.path} is damaged in frames {span.start} to {span.stop - 1}: {error}; "
-                f"frames before {span.start} and from {span.stop} on can be read"
-            ) from None
+            said = f"{self.path} is damaged in frames {span.start} to {span.stop - 1}: {error}"
+            rest = f"frames before {span.start} and from {span.stop} on can be read"
+            raise RunFolderError(f"{said}; {rest}") from None
 
     def run(self, make: Make) -> Any:
         """Make a `Series` of the frames; none is read yet."""

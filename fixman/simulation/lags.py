@@ -80,9 +80,8 @@ def autocorrelation(
     if a.ndim < 2:
         raise ValueError(f"series must have shape (frames, ..., d), got {a.shape}")
     a, interval = a.reshape(len(a), -1, a.shape[-1]), arrays.positive(interval, "interval")
-    rows = by_groups(
-        a / (np.abs(a).max() or 1.0), longest, lambda part: products(power(part), len(part))
-    )
+    scaled = a / (np.abs(a).max() or 1.0)
+    rows = by_groups(scaled, longest, lambda part: products(power(part), len(part)))
     rows /= np.where(rows[:, :1] == 0.0, 1.0, rows[:, :1])
     integrals = np.cumsum(rows, axis=1) - 0.5 * rows[:, :1]
     lag = np.arange(rows.shape[1], dtype=np.float64)
@@ -90,12 +89,9 @@ def autocorrelation(
     closed[0] = False  # lag 0 alone tells nothing
     integral = integrals[:, np.argmax(closed if closed.any() else integrals[0])]
     if len(a) < statistics.LONG * integral[0]:
-        warnings.warn(
-            f"{len(a)} frames are {len(a) / integral[0]:.3g} correlation times: below 50 these "
-            "times and their errors are too small",
-            ShortSeriesWarning,
-            stacklevel=2,
-        )
+        text = f"{len(a)} frames are {len(a) / integral[0]:.3g} correlation times: below 50 these "
+        text += "times and their errors are too small"
+        warnings.warn(text, ShortSeriesWarning, stacklevel=2)
     integrated = Mean(interval * float(integral[0]), interval * float(jackknife(integral)))
     fitted = Mean(*(interval * number for number in _fitted(rows)))
     return Autocorrelation(interval * lag, rows[0], jackknife(rows), integrated, fitted)
@@ -168,8 +164,6 @@ def square_steps(a: Array) -> Array:
     a = a - a[..., :1, :]
     square = (a * a).sum(axis=-1)
     heads, tails = np.cumsum(square, axis=-1), np.cumsum(square[..., ::-1], axis=-1)
-    steps = np.maximum(
-        heads[..., ::-1] + tails[..., ::-1] - 2.0 * products(power(a), a.shape[-2]), 0.0
-    )
+    steps = heads[..., ::-1] + tails[..., ::-1] - 2.0 * products(power(a), a.shape[-2])
     steps[..., 0] = 0.0
-    return np.asarray(steps)
+    return np.maximum(steps, 0.0)

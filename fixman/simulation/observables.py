@@ -539,7 +539,5 @@ def _with_base(chain: Chain, x: Array, what: str) -> Array:
 
 def _require_linear(chain: Chain, what: str) -> None:
     if not chain.layout.has_ends:
-        raise ValueError(
-            f"a linear chain is needed for {what}, got {chain!r}: radius_of_gyration and "
-            "x[..., i, :] - x[..., j, :] work for any chain"
-        )
+        said = f"a linear chain is needed for {what}, got {chain!r}: radius_of_gyration and "
+        raise ValueError(f"{said}x[..., i, :] - x[..., j, :] work for any chain")

@@ -62,10 +62,8 @@ def push_off(
         raise ValueError("potential must have a pair term, WCA or LennardJones")
     holding = (t for t in terms if isinstance(t, (FENE, Compiled)) or not hasattr(t, "_tabulate"))
     if not any(holding) and any(_has_soft_bonds(chain) for chain, _ in model.kinds):
-        raise ValueError(
-            "soft bonds would tear: give a potential that holds them, as well as a pair term, such "
-            "as potential=FENE() + WCA(exclude=0), or make them hard"
-        )
+        said = "soft bonds would tear: give a potential that holds them, as well as a pair term"
+        raise ValueError(f"{said}, such as potential=FENE() + WCA(exclude=0), or make them hard")
     given = arrays.real(x, (model.n, model.dim), "x")
     density = ""
     if model.box is not None:
@@ -78,12 +76,11 @@ def push_off(
     model.require_whole(given, "x")
     energy = max(float(np.max(term.epsilon)), arrays.positive(kT, "kT"))
     time = float(np.min(term.sigma)) * math.sqrt(float(model.masses.min()) / energy)
-    state = None
+    x0, state = given.reshape(-1, model.n, model.dim), None
     for core in CORES:
         soft = Softened(term, core)
         potential = Sum((soft, *(one for one in terms if one is not term)))
         stepper = Langevin(STRIDE * time, kT=kT, friction=FRICTION / time, potential=potential)
-        x0 = given.reshape(-1, model.n, model.dim)
         state = state or stepper.start(model, x0, replicas=len(x0), rng=rng)
         pairs = PairForces(model, soft)
         for _ in range(MOST if core == CORES[-1] else 1):
@@ -93,11 +90,9 @@ def push_off(
                 break
     if min(nearest) <= CORES[-1]:
         replica = int(np.argmin(nearest))
-        raise ConstraintSolveError(
-            f"two beads of replica {replica} stay at {nearest[replica]:.2g} of their σ",
-            f": {density}hard values that leave no room, or masses that differ very much",
-            replica=replica,
-        )
+        said = f"two beads of replica {replica} stay at {nearest[replica]:.2g} of their σ"
+        rest = f": {density}hard values that leave no room, or masses that differ very much"
+        raise ConstraintSolveError(said, rest, replica=replica)
     assert state is not None
     return state.x.reshape(given.shape)
 

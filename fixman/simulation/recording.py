@@ -49,10 +49,8 @@ class Replicas(NamedTuple):
             value = function(self.chain, moving[_takes(name, function)])
             array = arrays.taken(value, f"the observable {name}")
             if array.dtype.kind not in "fiubc" or array.shape[:1] != state.x.shape[:1]:
-                raise ValueError(
-                    f"the observable {name} must give numbers ({len(state.x)}, ...), the first "
-                    f"axis that of the replicas, got {value!r:.80}"
-                )
+                said = f"the observable {name} must give numbers ({len(state.x)}, ...), the first "
+                raise ValueError(f"{said}axis that of the replicas, got {value!r:.80}")
             # One type throughout, though a function may return whole numbers at first.
             kind = np.complex128 if array.dtype.kind == "c" else np.float64
             measured[OBSERVABLE + name] = array.astype(kind)
@@ -104,10 +102,8 @@ def found_again(homes: Mapping[str, str | None], given: Observables) -> dict[str
         raise ValueError(f"the run records the observables {sorted(homes)}, got {sorted(known)}")
     missing = sorted(name for name, function in known.items() if function is None)
     if missing:
-        raise ValueError(
-            f"the run records observables of your own, {', '.join(missing)}: pass the same "
-            "functions as observables=… again"
-        )
+        said = f"the run records observables of your own, {', '.join(missing)}"
+        raise ValueError(f"{said}: pass the same functions as observables=… again")
     return known  # type: ignore[return-value]
 
 
@@ -118,8 +114,6 @@ def _takes(name: str, function: Observable) -> str:
     except ValueError:  # written in C
         places = []
     if len(places) < 2 or places[1] not in ("x", "v"):
-        raise TypeError(
-            f"the observable {name} must be a function of (chain, x) or (chain, v), got "
-            f"({', '.join(places)}): x are positions, v velocities"
-        )
+        said = f"the observable {name} must be a function of (chain, x) or (chain, v)"
+        raise TypeError(f"{said}, got ({', '.join(places)}): x are positions, v velocities")
     return places[1]

@@ -249,11 +249,8 @@ def _looked_at(run: Run) -> Run:
     if share < FEW and run.steps_done:
         dt = run.about["stepper"].get("dt")
         advice = "these moves are too wide for this start" if dt is None else f"dt={dt:g} is long"
-        warnings.warn(
-            f"only {share:.2%} of the moves were accepted, so frames repeat: {advice}",
-            RuntimeWarning,
-            stacklevel=3,  # who called simulate
-        )
+        text = f"only {share:.2%} of the moves were accepted, so frames repeat: {advice}"
+        warnings.warn(text, RuntimeWarning, stacklevel=3)  # who called simulate
     return run
 
 
@@ -318,10 +315,8 @@ def _same_stepper(path: Path, parameters: dict[str, Any], stepper: Stepper | Non
         except runfile.UNREADABLE as error:
             if parameters["name"] in steppers.KINDS and not _holds_own(parameters):
                 raise RunFolderError(f"{path} is damaged: stepper: {error!r}") from None
-            raise ValueError(
-                f"{error}; a file cannot hold it: resume from Python, fixman.resume(…, "
-                "stepper=…), with the same stepper"
-            ) from None
+            rest = "resume from Python, fixman.resume(…, stepper=…), with the same stepper"
+            raise ValueError(f"{error}; a file cannot hold it: {rest}") from None
     given = provenance.plain(stepper.parameters())
     if given != parameters:
         changed = [
@@ -368,7 +363,5 @@ def _require_state(target: Recorder, chain: Chain | System) -> None:
     for key, tail in tails.items():
         found = target.state.get(key, np.empty(0)).shape
         if found != (replicas, *tail):
-            raise RunFolderError(
-                f"{target.path} is damaged: {key} of step {target.step} has shape {found}, "
-                f"expected {(replicas, *tail)}"
-            )
+            said = f"{key} of step {target.step} has shape {found}, expected {(replicas, *tail)}"
+            raise RunFolderError(f"{target.path} is damaged: {said}")

@@ -39,10 +39,8 @@ def require_client(client: Any) -> None:
     """Refuse what cannot take work to workers."""
     able = all(callable(getattr(client, name, None)) for name in ("submit", "nthreads"))
     if not able or getattr(client, "asynchronous", False):
-        raise TypeError(
-            "client must be a distributed.Client, such as Client('tcp://127.0.0.1:8786'), and not "
-            f"asynchronous, got {client!r:.80}"
-        )
+        said = "client must be a distributed.Client, and not asynchronous"
+        raise TypeError(f"{said}, got {client!r:.80}")
     if not client.nthreads():
         raise ValueError("the client's scheduler has no workers: start some with `dask worker`")
 

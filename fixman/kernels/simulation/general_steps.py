@@ -37,12 +37,8 @@ def room(system, targets, like):
     goals = part(whole, 0, 2 * m, like)
     for k in range(2 * m):
         store(goals, k, lane.take(targets, k, 2 * m, like))
-    return Room(
-        goals,
-        hard.block(system, whole, 4 * m, like),
-        part(whole, 2 * m, m, like),
-        part(whole, 3 * m, m, like),
-    )
+    block = hard.block(system, whole, 4 * m, like)
+    return Room(goals, block, part(whole, 2 * m, m, like), part(whole, 3 * m, m, like))
 
 
 @exact

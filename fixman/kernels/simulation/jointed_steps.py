@@ -118,9 +118,8 @@ def eliminate(system, room, X0, X, far, like):
             if far:  # |b| (L − |b|)
                 length = lane.root(fused_dot(b, b))
                 r *= (length + length) / (length + lane.root(half + half))
-            D, inverse, reciprocal, y = eliminated(
-                (D0, D1, coupling), y, w[k], w[k + 1], b, e, before, r
-            )
+            minors = D0, D1, coupling
+            D, inverse, reciprocal, y = eliminated(minors, y, w[k], w[k + 1], b, e, before, r)
             smallest = lane.smaller(D, smallest)
             store(room.z, k, y)
             before = e

@@ -205,16 +205,11 @@ class ManyChains(Prepared):
         self.key = (system, stepper)
         self.bound = BoundSystem(system, stepper.potential)
         if self.bound.own:
-            raise ValueError(
-                "MonteCarlo of a system takes no potential of your own: HybridMonteCarlo and "
-                "Langevin take it"
-            )
+            raise ValueError("in a system HybridMonteCarlo and Langevin take your own potential")
         single, pair = replace(stepper, potential=self.bound.inside), self.bound.pair
         among = None if pair is None else float(np.mean(pair.sigma))
-        self.parts = [
-            Sweeping(chain, part, single, among)
-            for (chain, _), part in zip(system.kinds, together.parts_of(system, state), strict=True)
-        ]
+        parts = zip(system.kinds, together.parts_of(system, state), strict=True)
+        self.parts = [Sweeping(chain, part, single, among) for (chain, _), part in parts]
         self.bounds = [part.bound for part in self.parts]
 
     def require_weights(self, x: Array) -> None:

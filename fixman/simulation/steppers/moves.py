@@ -158,7 +158,5 @@ def _require_known(chain: Chain) -> None:
 
 
 def _unknown(why: str) -> ValueError:
-    return ValueError(
-        f"MonteCarlo cannot sample this chain by turning parts of it: {why}; "
-        "fixman.HybridMonteCarlo can sample any chain"
-    )
+    said = f"MonteCarlo cannot sample this chain by turning parts of it: {why}"
+    return ValueError(f"{said}; fixman.HybridMonteCarlo can sample any chain")

@@ -70,9 +70,8 @@ class Moving(Prepared):
         if given and stepper.decides:  # a call ends where velocities are remembered outside
             at = moves.index((stepping.REMEMBER, 0.0)) + 1
             moves = moves[:at] + schedule("force") + moves[at:]
-        self.schedule = tuple(
-            m for m in moves if forced or m[0] not in (stepping.KICK, stepping.FORCE)
-        )
+        idle = () if forced else (stepping.KICK, stepping.FORCE)
+        self.schedule = tuple(move for move in moves if move[0] not in idle)
         # Where forces are found outside, with several calls in a step.
         self.several = given and sum(m[0] == stepping.FORCE for m in moves) > 1
         self.motion = self._motion(self.schedule)
@@ -157,9 +156,8 @@ class Group:
         self.replicas, self.ghosts = len(state.x), len(front)
         # One that is left over from eights is moved alone; eight in lanes take less time than two.
         self.alone = int(self.replicas % LANES == 1)
-        self.index = index = np.resize(
-            np.arange(self.replicas), self.replicas + -(self.replicas - self.alone) % LANES
-        )
+        whole = self.replicas + -(self.replicas - self.alone) % LANES
+        self.index = index = np.resize(np.arange(self.replicas), whole)
         joints = self.ghosts + state.x.shape[1]
         self.x, self.v = np.zeros((2, index.size, joints, state.x.shape[2]))
         self.x[:, : self.ghosts] = front
@@ -259,12 +257,11 @@ def cause_of(
         if far.size:
             far = far[np.argsort(-pull[far], kind="stable")]
             names = arrays.listed([f"bead {k}" for k in far], NAMED)
-            return (
-                f"beads overlap, or dt={stepper.dt:g} is too long for a stiff force on soft "
-                f"coordinates; forces at step {state.step}, up to {pull.max():.2g} on {names}, "
-                f"move them by up to {ways.max():.2g} in a step: start from positions without "
-                "overlaps, make stiff coordinates hard, or make dt smaller"
-            ), {"beads": far}
+            cause = f"beads overlap, or dt={stepper.dt:g} is too long for a stiff force on soft "
+            cause += f"coordinates; forces at step {state.step}, up to {pull.max():.2g} on {names}"
+            cause += f", move them by up to {ways.max():.2g} in a step: start from positions "
+            cause += "without overlaps, make stiff coordinates hard, or make dt smaller"
+            return cause, {"beads": far}
     if stepper.potential is not None and not chain.hard.size:
         return f"dt={stepper.dt:g} is too long for the forces: make dt smaller", {}
     angles = chain.layout.hard_rows.kinds == ANGLE
@@ -275,24 +272,18 @@ def cause_of(
         cause += "cannot be hard: give them values away from 0 and π, or hold them in line, "
         return cause + in_line(row.beads for row in rows), {"coordinates": rows}
     if stepper.potential is None and shortest(chain, targets) == np.inf:
-        return (
-            "no bond has a hard length and there is no potential, so beads fly apart or meet: "
-            "make the lengths hard, or add a potential that holds them"
-        ), {}
+        cause = "no bond has a hard length and there is no potential, so beads fly apart or meet: "
+        return cause + "make the lengths hard, or add a potential that holds them", {}
     pattern = chain.layout.pattern.rows
     lost = np.flatnonzero(~pattern.gradients(stuck)[1]) if np.isfinite(stuck).all() else ()
-    if len(lost):
-        straight = [pattern[int(row)] for row in lost]
-        return (
-            f"bends became straight, where {arrays.listed(straight, NAMED)} cannot be held; no "
-            "time step helps: hold the angles of these bends as well, or make these rows soft"
-        ), {"coordinates": straight}
-    return (
-        f"a bead would move further than its bonds allow in dt = {stepper.dt:g}; make dt smaller "
-        f"({stepper.thermal} below a tenth of a bond length), or look for overlaps and forces that "
-        "grow without bound",
-        {},
-    )
+    straight = [pattern[int(row)] for row in lost]
+    if straight:
+        cause = f"bends became straight, where {arrays.listed(straight, NAMED)} cannot be held; no "
+        cause += "time step helps: hold the angles of these bends as well, or make these rows soft"
+        return cause, {"coordinates": straight}
+    cause = f"a bead would move further than its bonds allow in dt = {stepper.dt:g}; make dt "
+    cause += f"smaller ({stepper.thermal} below a tenth of a bond length), or look for overlaps "
+    return cause + "and forces that grow without bound", {}
 
 
 # Thermal way of a step over the shortest bond, from which a warning is due: there ⟨cos²θ⟩ of two
@@ -319,13 +310,10 @@ def warn_of_long_steps(chain: Chain, state: State, stepper: Scheduled) -> None:
     bead = int(np.argmax(ways / limits))
     share = float(limits[bead] / ways[bead]) if ways[bead] else 1.0
     steep = ", and it is so light that its Fixman force is steep" * bool(limits[bead] < usual)
+    rest = "" if stepper.OVERDAMPED else ", although the temperature is right"
     text = f"in one step bead {bead} moves {ways[bead]:.2g} of the shortest bond, "
-    text += f"{stepper.thermal}{steep}, so averages are of another ensemble"
-    if stepper.OVERDAMPED:
-        share = share**2
-    else:
-        text += ", although the temperature is right"
-    _warn(stepper, share, text)
+    text += f"{stepper.thermal}{steep}, so averages are of another ensemble{rest}"
+    _warn(stepper, share**2 if stepper.OVERDAMPED else share, text)
     if stepper.flow is not None:
         gradient = flows.table(stepper.flow, chain.dim, range(1), stepper.dt)[0]
         way = float(np.linalg.norm(gradient, 2)) * stepper.dt
@@ -337,11 +325,8 @@ def _warn(stepper: Scheduled, share: float, text: str) -> None:
     if share < 1.0 - 1e-9:  # so that what is advised is not warned of
         digit = 10.0 ** np.floor(np.log10(share * stepper.dt))
         fine = float(f"{np.floor(share * stepper.dt / digit) * digit:.0e}")
-        warnings.warn(
-            f"dt={stepper.dt:g} is long: {text}; dt={fine:g} or less would do",
-            RuntimeWarning,
-            stacklevel=6,  # who called simulate
-        )
+        said = f"dt={stepper.dt:g} is long: {text}; dt={fine:g} or less would do"
+        warnings.warn(said, RuntimeWarning, stacklevel=6)  # who called simulate
 
 
 def _temperature(chain: Chain, v: Array) -> float:

@@ -234,9 +234,8 @@ def _frictions(value: Any, name: str) -> float | tuple[float, ...]:
         raise ValueError(f"{name} must be one number or one for each bead, got shape {array.shape}")
     if not array.ndim:
         return arrays.positive(float(array), name)
-    return tuple(
-        arrays.positive(zeta, f"{name} of bead {k}") for k, zeta in enumerate(array.tolist())
-    )
+    each = enumerate(array.tolist())
+    return tuple(arrays.positive(zeta, f"{name} of bead {k}") for k, zeta in each)
 
 
 @dataclass(frozen=True, repr=False)
@@ -349,7 +348,6 @@ class HybridMonteCarlo(Scheduled):
 
     def passes(self, chain: Chain) -> int:
         """Return how often a step goes over all beads."""
-        del chain
         return self.leaps
 
     @property

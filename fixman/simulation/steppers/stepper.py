@@ -236,10 +236,8 @@ def replicated(value: ArrayLike, replicas: int, model: Chain | System, name: str
     tail = (model.n, model.dim)
     array = arrays.real(value, tail, name)
     if array.shape[:-2] not in ((), (1,), (replicas,)):
-        raise ValueError(
-            f"{name} must have shape {tail} or {(replicas, *tail)} for {replicas} replicas, "
-            f"got {array.shape}"
-        )
+        said = f"{name} must have shape {tail} or {(replicas, *tail)} for {replicas} replicas"
+        raise ValueError(f"{said}, got {array.shape}")
     arrays.require_finite(array, tail, name)
     return np.array(np.broadcast_to(array, (replicas, *tail)), order="C")
 
@@ -265,13 +263,10 @@ def hard_values(chain: Chain, x: Array) -> Array:
     straight = rows.trait("straight")
     bent = np.argwhere(straight & (np.abs(targets) > SMALLEST_BEND))
     for replica, row in bent[:1]:
-        raise SingularConstraintError(
-            f"the bend {rows[int(row)].beads} is not straight in x0, by "
-            f"{abs(targets[replica, row]):.2g} rad in replica {replica}: project it first, "
-            "x0 = fixman.project(chain, x0, chain.hard_values(x0))",
-            coordinates=[rows[int(row)]],
-            replica=int(replica),
-        )
+        bend, by = rows[int(row)], abs(targets[replica, row])
+        said = f"the bend {bend.beads} is not straight in x0, by {by:.2g} rad in replica {replica}"
+        said += ": project it first, x0 = fixman.project(chain, x0, chain.hard_values(x0))"
+        raise SingularConstraintError(said, coordinates=[bend], replica=int(replica))
     targets[:, straight] = 0.0
     return targets
 
@@ -292,8 +287,6 @@ def require_near(model: Chain | System, state: State) -> None:
     far = np.abs(state.x).max(axis=(1, 2))
     replica = int(np.argmax(far))
     if far[replica] > FARTHEST * length:
-        raise ValueError(
-            f"replica {replica} has coordinates of {far[replica]:.2g} at step {state.step}, more "
-            f"than {FARTHEST:g} bonds from the origin: steps would be lost in rounding; start "
-            "nearer to the origin"
-        )
+        said = f"replica {replica} has coordinates of {far[replica]:.2g} at step {state.step}, "
+        said += f"more than {FARTHEST:g} bonds from the origin: steps would be lost in rounding"
+        raise ValueError(f"{said}; start nearer to the origin")

@@ -45,10 +45,8 @@ class Together(Prepared):
         several = system.chains > 1 and "drifting" in stepper.parameters()
         options = {"drifting": True} if several else {}
         single = replace(stepper, potential=self.bound.inside, **options)  # type: ignore[type-var]
-        self.movings = [
-            Moving(chain, part, single, given=self.joined)
-            for (chain, _), part in zip(system.kinds, parts_of(system, state), strict=True)
-        ]
+        parts = zip(system.kinds, parts_of(system, state), strict=True)
+        self.movings = [Moving(one, part, single, given=self.joined) for (one, _), part in parts]
 
     def start(self, state: State, v0: ArrayLike | None, known: bool) -> None:
         """Give a state at rest velocities v0, projected, or draw them at kT."""
@@ -195,32 +193,22 @@ class Together(Prepared):
         cause += "dt smaller than "
         if pull[worst] == 0.0:
             cause = "no force acts on it from outside, so v0, kT or dt is too large: dt is "
-        raise ConstraintSolveError(
-            f"step {step} of chain {number} in replica {replica} has no solution",
-            f": {cause}{self.stepper.dt:g}",
-            step=step,
-            replica=replica,
-            beads=(bead + worst,),
-        )
+        said = f"step {step} of chain {number} in replica {replica} has no solution"
+        cause, at = f": {cause}{self.stepper.dt:g}", (bead + worst,)
+        raise ConstraintSolveError(said, cause, step=step, replica=replica, beads=at)
 
 
 def parts_of(system: System, state: State) -> list[State]:
     """Return the chains of each kind as replicas of one chain."""
     parts, first, row = [], 0, 0
-    replicas = len(state.x)
     both = zip(system.kinds, system.split(state.x), system.split(state.v), strict=True)
-    for (chain, many), x, v in both:
+    for (chain, many), *moved in both:
+        x, v = (np.ascontiguousarray(y).reshape(-1, chain.n, chain.dim) for y in moved)
         held = many * chain.hard.size
-        parts.append(
-            State(
-                np.ascontiguousarray(x).reshape(-1, chain.n, chain.dim),
-                np.ascontiguousarray(v).reshape(-1, chain.n, chain.dim),
-                state.random[:, first : first + many].reshape(-1, WORDS),
-                state.targets[:, row : row + held].reshape(replicas * many, -1),
-                state.step,
-                np.zeros((replicas * many, 3 if state.tally.size else 0)),
-            )
-        )
+        random = state.random[:, first : first + many].reshape(-1, WORDS)
+        targets = state.targets[:, row : row + held].reshape(len(x), -1)
+        tally = np.zeros((len(x), 3 if state.tally.size else 0))
+        parts.append(State(x, v, random, targets, state.step, tally))
         first, row = first + many, row + held
     return parts
 
