@@ -166,4 +166,4 @@ def square_steps(a: Array) -> Array:
     heads, tails = np.cumsum(square, axis=-1), np.cumsum(square[..., ::-1], axis=-1)
     steps = heads[..., ::-1] + tails[..., ::-1] - 2.0 * products(power(a), a.shape[-2])
     steps[..., 0] = 0.0
-    return np.maximum(steps, 0.0)
+    return np.asarray(np.maximum(steps, 0.0))
