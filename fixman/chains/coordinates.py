@@ -64,7 +64,7 @@ class Rows:
     columns: NDArray[np.int32]
 
     def take(self, rows: Index) -> Rows:
-        tables = (self.kinds[rows], self.beads[rows], self.columns[rows])
+        tables = self.kinds[rows], self.beads[rows], self.columns[rows]
         return Rows(self.n, self.dim, self.fixed, *tables)
 
     def __getitem__(self, row: int) -> Coordinate:
@@ -124,11 +124,10 @@ class Rows:
         bonds = BONDS[self.formulas]
         row, slot = np.nonzero(bonds if size == 2 else bonds[:, :-1] & bonds[:, 1:])
         kinds = np.full(row.size, LENGTH if size == 2 else ANGLE, dtype=np.int8)
-        beads, columns = np.zeros((2, row.size, 4), dtype=np.int32)
-        columns[:] = -1
-        for k in range(size):
-            beads[:, k] = self.beads[row, slot + k]
-            columns[:, k] = self.columns[row, slot + k]
+        beads, columns = np.zeros((row.size, 4), np.int32), np.full((row.size, 4), -1, np.int32)
+        slots = slot[:, None] + np.arange(size)
+        beads[:, :size] = self.beads[row[:, None], slots]
+        columns[:, :size] = self.columns[row[:, None], slots]
         return Rows(self.n, self.dim, self.fixed, kinds, beads, columns)
 
     def refuse_lengths(self, x: Array, frame: int, error: type[FrameError]) -> None:
@@ -136,11 +135,10 @@ class Rows:
         lengths = self.parts(2)
         q = lengths.values(_one(self, x, frame))[0][0]
         with np.errstate(all="ignore"):
-            square = q * q
-            good = (square > kernel.SMALLEST_SQUARE) & (square < kernel.LARGEST_SQUARE)
-            bad = np.flatnonzero(~good)
-        if not bad.size:
+            good = (q * q > kernel.SMALLEST_SQUARE) & (q * q < kernel.LARGEST_SQUARE)
+        if good.all():
             return
+        bad = np.flatnonzero(~good)
         row = int(bad[np.argmin(q[bad])])
         i, j = sorted(lengths[row].beads)
         first = f"bead {i}" if i >= 0 else "the base point"

@@ -14,13 +14,12 @@ from fixman.chains import projection_tables
 from fixman.chains.chain import Chain, require_chain
 from fixman.chains.layout import Layout
 from fixman.chains.straight_bends import NEARLY
-from fixman.errors import ConstraintSolveError, FrameError, SingularCoordinateError
+from fixman.errors import ConstraintSolveError, FrameError
 from fixman.kernels.chain import charts, jointed_motion, motion
 from fixman.kernels.chain.rows import LENGTH
 from fixman.kernels.factors.sparse import SMALLEST_PIVOT
 from fixman.kernels.simulation import projection
 from fixman.mechanics.refusals import nearest_dependence, raise_failure
-from fixman.mechanics.wilson import velocity_terms
 
 __all__ = ["Motion", "forward_dynamics", "inverse_dynamics", "project"]
 
@@ -180,33 +179,26 @@ def inverse_dynamics(
     inverse, as on a straight 3-D chain.
     """
     require_chain(chain)
-    chain.layout.refuse_extra("inverse dynamics")
-    n, dim, soft = chain.n, chain.dim, chain.soft.size
+    layout = chain.layout
+    layout.refuse_extra("inverse dynamics")
+    n, dim, _, _, soft = layout.sizes
     tail = (n, dim)
     x, v = arrays.real(x, tail, "x"), arrays.real(v, tail, "v")
     qdd = arrays.real(qdd, (soft,), "qdd")
     f = arrays.real(np.zeros(tail) if force is None else force, tail, "force")
-    arrays.require_finite(qdd, (soft,), "qdd", "soft coordinate")
-    arrays.require_finite(f, tail, "force")
     lead = arrays.common_lead(x.shape[:-2], v.shape[:-2], qdd.shape[:-1], f.shape[:-2])
     x, v, f = (arrays.spread(array, lead, tail) for array in (x, v, f))
-    frames = prod(lead)
-    r = -velocity_terms(chain, x, v).reshape(frames, n * dim)
-    r[:, chain.soft] += arrays.spread(qdd, lead, (soft,)).reshape(frames, soft)
-    table = chain.layout.chart
-    shape = (n, dim, chain.layout.fixed, table.tables, chain.layout.outwards)
-    flat = x.reshape(-1)
-    acceleration, t = np.empty_like(flat), np.empty_like(r)
-    bad = charts.chart_solve(flat, r, *shape, acceleration)
-    if bad < 0:
-        F = chain.masses[:, None] * acceleration.reshape(frames, *tail) - f.reshape(frames, *tail)
-        bad = charts.chart_solve_transposed(flat, F.reshape(-1), *shape, t)
+    frames, table = prod(lead), layout.chart
+    each = np.zeros((frames, n * dim))
+    each[:, chain.soft] = arrays.spread(qdd, lead, (soft,)).reshape(frames, soft)
+    given = x.reshape(-1), v.reshape(-1), each, f.flatten(), chain.masses.copy()
+    bad = charts.inverse_frames(*given, dim, layout.fixed, table.tables, layout.outwards)
     if bad >= 0:
-        table.refuse_singular(x, bad, SingularCoordinateError)
-    torque = t[:, chain.soft]
-    if bad >= 0 or not np.isfinite(torque).all():
-        raise overflow("torques", max(bad, 0), lead)
-    return torque.reshape(*lead, soft)
+        arrays.require_finite(qdd, (soft,), "qdd", "soft coordinate")
+        arrays.require_finite(f, tail, "force")
+        arrays.require_finite(v, tail, "v")
+        layout.refuse(table, x, bad, "torques")
+    return each[:, chain.soft].reshape(*lead, soft)
 
 
 @overload
@@ -260,11 +252,11 @@ def project(
     arrays.require_finite(x0, tail, "x")
     arrays.require_finite(speed, tail, "v")
     arrays.require_finite(goal, (hard,), "targets", "hard coordinate")
-    _require_targets(chain, goal, lead)
-    near, rate = np.empty_like(x0), np.empty(0 if v is None else x0.shape)
     frames = prod(lead)
+    each = goal.reshape(frames, hard)
+    _require_targets(chain, each, lead)
+    near, rate = np.empty_like(x0), np.empty(0 if v is None else x0.shape)
     if frames:
-        each = goal.reshape(frames, hard)
         system, front, goals = projection_tables.nearby(chain, each)
         masses = np.repeat(np.concatenate([np.zeros(front), chain.masses]), dim)
         lengths = each[:, rows.formulas == LENGTH]
@@ -284,17 +276,17 @@ def project(
     return near, rate
 
 
-def _require_targets(chain: Chain, goal: Array, lead: Lead) -> None:
+def _require_targets(chain: Chain, goals: Array, lead: Lead) -> None:
     """Refuse distances that are not positive, and straight bends that are not straight."""
     rows = chain.layout.hard_rows
-    for *index, row in np.argwhere(rows.trait("positive") & ~(goal > 0))[:1].tolist():
+    for frame, row in np.argwhere(rows.trait("positive") & ~(goals > 0))[:1].tolist():
         raise FrameError(
-            f"the target of {rows[row]} is {goal[(*index, row)]}",
+            f"the target of {rows[row]} is {goals[frame, row]}",
             ": lengths must be positive",
-            frame=arrays.frame_index(int(np.ravel_multi_index(index, lead)) if lead else 0, lead),
+            frame=arrays.frame_index(frame, lead),
             coordinates=[rows[row]],
         )
-    bends = np.abs(goal[..., rows.trait("straight")]).max(initial=0.0)
+    bends = np.abs(goals[:, rows.trait("straight")]).max(initial=0.0)
     if bends:
         said = f"targets of straight bends are 0, or up to {NEARLY:g} rad"
         raise ValueError(f"{said}, got {bends:.3g}")

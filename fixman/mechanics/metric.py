@@ -183,16 +183,6 @@ def reweight(
     return Reweighting(log_weights, max(1.0, kish / statistics.statistical_inefficiency(series)))
 
 
-def _inverse_masses(chain: Chain, given: ArrayLike | None) -> Array | None:
-    require_chain(chain)
-    if given is None:
-        return None
-    w = arrays.one_or_each(given, chain.n, "inverse_masses")
-    for k in np.flatnonzero(~((w >= 1e-100) & (w <= 1e100)))[:1]:
-        raise ValueError(f"the inverse mass of bead {k} is {w[k]}: it must be within 1e±100")
-    return w
-
-
 def _each(
     chain: Chain,
     x: ArrayLike,
@@ -202,7 +192,12 @@ def _each(
     forces: bool = False,
 ) -> Array:
     """Compute frames now, or those of a Dask array when it is."""
-    w = _inverse_masses(chain, inverse_masses)
+    require_chain(chain)
+    w = None
+    if inverse_masses is not None:
+        w = arrays.one_or_each(inverse_masses, chain.n, "inverse_masses")
+        for k in np.flatnonzero(~((w >= 1e-100) & (w <= 1e100)))[:1]:
+            raise ValueError(f"the inverse mass of bead {k} is {w[k]}: it must be within 1e±100")
     workers = arrays.positive_int(workers, "workers")
     compute = partial(_computed, chain, w, workers, factor, forces)
     lazy = hasattr(x, "map_blocks") and hasattr(x, "rechunk")

@@ -1,4 +1,4 @@
-"""Whole charts, frame by frame: x → q, q → x with velocities, and solves with B and Bᵀ.
+"""Whole charts, frame by frame: x → q, q → x with velocities, and inverse dynamics.
 
 ``references (n, d)`` holds for each bead its parent, angle reference and torsion reference, which
 come before it in ``sequence (n,)``; the chart rows of bead k are rows k d … k d + d − 1 of the
@@ -82,7 +82,7 @@ def value(P, kinds, points, r, fixed):
 
 @exact
 def wilson_row(P, kinds, points, r, fixed, B, at):
-    """Write ∂q/∂x of four points from ``B[at]``; return the divisor, as `value`."""
+    """Write ∂q/∂x of four points from ``B[at]``; return the divisor, 0 where there is none."""
     kind = entry(kinds, r)
     for a in range(12):
         B[at + a] = 0.0
@@ -90,10 +90,6 @@ def wilson_row(P, kinds, points, r, fixed, B, at):
     if not row.measured(kind, u, v, t):
         return 0.0
     divisor = row.put_gradient(kind, B, at // 3, u, v, t, SPACE)
-    if divisor == 0.0:
-        for a in range(12):
-            B[at + a] = 0.0
-        return 0.0
     beads = entry(row.BEADS, kind)
     if beads == 2:
         for a in range(3):
@@ -334,45 +330,46 @@ def chart_row(P, rows, c, k, fixed, B):
 
 
 @jit
-def chart_solve(x, r, n, dim, fixed, rows, sequence, y):
-    """Solve B y = r on the chart, bead by bead outwards; the first singular frame, or -1.
+def inverse_frames(x, v, qdd, F, masses, dim, fixed, rows, sequence):
+    """Turn q̈ on the chart, ``qdd (frames, n d)``, into B⁻ᵀ (M ẍ − F) with ẍ = B⁻¹ (q̈ − κ).
 
-    ``rows`` are kinds, points and columns.  The rows of bead k are orthogonal on bead k itself and
-    otherwise touch earlier beads only.
+    Returns the first frame without an answer, or -1.  ``rows`` are kinds, points and columns; x, v
+    and F are flat, and F is overwritten.  The rows of bead k are orthogonal on bead k itself and
+    otherwise touch earlier beads only: ẍ is found bead by bead outwards, torques inwards.
     """
-    P, B = np.empty(3 * n + 9), np.empty(12)
-    for frame in range(r.shape[0]):
-        put_points(x, frame, n, dim, fixed, P)
+    n = masses.size
+    kinds, points, columns = rows
+    P, V, B = np.empty(3 * n + 9), np.empty(3 * n + 9), np.empty(12)
+    y = np.empty(n * dim)  # ẍ
+    for frame in range(qdd.shape[0]):
         at = frame * n * dim
+        put_points(x, frame, n, dim, fixed, P)
+        put_velocities(v, frame, n, dim, fixed, V)
         for k in sequence:
-            here = at + k * dim
+            first = k * dim
             for a in range(dim):
-                y[here + a] = 0.0
-            for c in range(k * dim, k * dim + dim):
+                y[first + a] = 0.0
+            for c in range(first, first + dim):
                 own, norm = chart_row(P, rows, c, k, fixed, B)
                 if norm == 0.0:
                     return frame
-                lack = (r[frame, c] - row_times(B, rows[2], c, y, at, dim)) / norm
+                lack = qdd[frame, c] - row_curvature(P, V, kinds, points, c, fixed)
+                lack = (lack - row_times(B, columns, c, y, 0, dim)) / norm
                 for a in range(dim):
-                    y[here + a] += lack * B[own + a]
-    return -1
-
-
-@jit
-def chart_solve_transposed(x, F, n, dim, fixed, rows, sequence, t):
-    """Solve Bᵀ t = F on the chart, from the tip inwards, as `chart_solve`; F is overwritten."""
-    P, B = np.empty(3 * n + 9), np.empty(12)
-    for frame in range(t.shape[0]):
-        put_points(x, frame, n, dim, fixed, P)
-        at = frame * n * dim
+                    y[first + a] += lack * B[own + a]
+        for k in range(n):
+            for a in range(k * dim, k * dim + dim):
+                F[at + a] = masses[k] * y[a] - F[at + a]
+        check = 0.0
         for k in sequence[::-1]:
             for c in range(k * dim, k * dim + dim):
                 own, norm = chart_row(P, rows, c, k, fixed, B)
-                if norm == 0.0:
-                    return frame
                 along = 0.0
                 for a in range(dim):
                     along += B[own + a] * F[at + k * dim + a]
-                t[frame, c] = along / norm
-                add_row(B, rows[2], c, -t[frame, c], F, at, dim)
+                qdd[frame, c] = along / norm
+                add_row(B, columns, c, -qdd[frame, c], F, at, dim)
+                check += 0.0 * qdd[frame, c]
+        if check != 0.0:  # NaN: something in this frame was not finite
+            return frame
     return -1
