@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import compress
 from typing import Any, Literal, overload
@@ -27,6 +27,7 @@ __all__ = ["Chain"]
 Base = Literal["free", "fixed"]
 
 BEAD_BYTES = 380  # that a chain in the plane takes while it is made; in space 565
+UNREADABLE = ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -254,8 +255,7 @@ class Chain:
         return hash(self._content)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        fields = (self.masses.copy(), self.references.copy(), self.extra, self.hard_mask.copy())
-        return Chain, (self.n, self.dim, self.base, *fields, self.redundant, self.closing)
+        return Chain, tuple(getattr(self, field.name) for field in fields(self))
 
     def __repr__(self) -> str:
         """``<Chain: 100 beads, 3-D, free, masses 1, hard: 99 lengths>``."""
@@ -317,9 +317,7 @@ class Chain:
             bonds = [("length", pair) for pair in data.get("closing", ())]
             rows = hard_sets.extra_rows(bonds, n, dim, fixed, EXTRA)
             closing = topology.closures(references[:, 0], rows)
-        except (
-            ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError
-        ) as error:  # fmt: skip
+        except UNREADABLE as error:
             what = error if isinstance(error, ValueError) else repr(error)
             raise ValueError(f"text is not a chain written by Chain.to_json: {what}") from None
         soft = _soft(closing, (*extra, *redundant))
@@ -462,10 +460,9 @@ def _assemble(
         return chain
     redundant = tuple(table[int(k)] for k in np.flatnonzero(~stays))
     parts = Counter(row.beads for row in redundant if row.kind in STRAIGHT)
-    alone = [row for row in redundant if row.kind in STRAIGHT and parts[row.beads] == 1]
-    if alone:
-        said = f"other hard coordinates hold part of the straight bend {_arrays.listed(alone, 6)}"
-        raise SingularConstraintError(said, ": leave it out of straight=", coordinates=redundant)
+    for bend in [bend for bend, count in parts.items() if count == 1][:1]:
+        said = f"other hard coordinates hold part of the straight bend {bend}: leave it out"
+        raise SingularConstraintError(said, coordinates=redundant)
     if near is None and not drop_redundant:
         names, verb = _arrays.listed(redundant, 6), "depends" if len(redundant) == 1 else "depend"
         raise SingularConstraintError(

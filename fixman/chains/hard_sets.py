@@ -107,14 +107,16 @@ def resolve(
         raise ValueError(f"hydrogens=… goes with 'h-bonds' or 'h-angles', got hard={hard!r:.80}")
     light = _hydrogen_mask(hydrogens, masses, word) if word in WITH_HYDROGENS else None
     angles: list[tuple[int, ...]] = []
+    beyond: list[Coordinate] = []  # the angles that the chart has not
     if word == "h-angles" and light is not None:
-        angles = _hydrogen_angles(references[:, 0], closures, light, masses)
-        light = None
+        angles, light = _hydrogen_angles(references[:, 0], closures, light, masses), None
+        charted = {(angle, parent, k) for k, (parent, angle, *_) in enumerate(references.tolist())}
+        apart = (beads for beads in angles if charted.isdisjoint((beads, beads[::-1])))
+        beyond = [Coordinate("angle", beads) for beads in apart]
     x = straight_bends.positions(straight, n, dim)
     if x is not None:
-        named_so = (references, closures, extra, (), fixed, masses, hard, rotatable, hydrogens)
-        table, _, mask = resolve(*named_so)
-        straight = straight_bends.found(table, mask, x)
+        bent = resolve(references, closures, extra, (), fixed, masses, hard, rotatable, hydrogens)
+        straight = straight_bends.found(bent[0], bent[2], x)
     pairs, lines = straight_rows(straight, n, dim, fixed)
     kinds = hard if by_kind else ("length", "angle") if word == "torsional" else ("length",)
     if "torsion" in kinds and dim == 2:
@@ -123,8 +125,7 @@ def resolve(
     for row in given:
         if x is None and row.kind == "angle" and lines.contain(row.beads):
             raise ValueError(f"{row} is held straight already, by two rows across it")
-    rows = _closing_rows(closures, references[:, 0], kinds, light)
-    rows += _angles_beyond(angles, references) + given
+    rows = *_closing_rows(closures, references[:, 0], kinds, light), *beyond, *given
     rows = tuple(row for row in rows if row.kind != "angle" or not lines.contain(row.beads))
     turning = np.empty((0, 2), dtype=np.int64)
     if word == "torsional":
@@ -137,8 +138,8 @@ def resolve(
         mask = _torsional(table, references, turning)
     elif word == "h-angles":
         known = {*angles, *(beads[::-1] for beads in angles)}
-        bent = [k == ANGLE and table[row].beads in known for row, k in enumerate(table.kinds)]
-        mask = (table.kinds == LENGTH) | bent
+        mask = table.kinds == LENGTH
+        mask |= [k == ANGLE and table[row].beads in known for row, k in enumerate(table.kinds)]
     elif light is not None:
         ends = table.columns[:, :2]
         mask = (table.kinds == LENGTH) & (ends >= 0).all(axis=1) & light[ends].any(axis=1)
@@ -213,7 +214,7 @@ def extra_rows(
     for item in extra:
         try:
             kind, beads = item
-            beads = tuple(operator.index(bead) for bead in beads)
+            beads = tuple(map(operator.index, beads))
         except (TypeError, ValueError):
             said = f"extra rows are like ('angle', (0, 1, 2)), got {item!r:.80}"
             raise ValueError(said) from None
@@ -304,18 +305,17 @@ def by_mass(masses: Array) -> Mask:
     doubtful = (masses > HYDROGEN) & (masses < HEAVIEST)
     if doubtful.any():
         bead = int(np.argmax(doubtful))
-        said = f"bead {bead} has a mass of {masses[bead]:g}: is it a hydrogen?"
-        raise ValueError(f"{said} give the hydrogens, hydrogens=…")
-    mask: Mask = (masses >= LIGHTEST) & (masses <= HYDROGEN)
-    return mask
+        said = f"bead {bead} has a mass of {masses[bead]:g}: is it a hydrogen? Give hydrogens=…"
+        raise ValueError(said)
+    return np.asarray((masses >= LIGHTEST) & (masses <= HYDROGEN))
 
 
 def _hydrogen_mask(hydrogens: ArrayLike | None, masses: Array, word: str) -> Mask:
     """Which beads are hydrogens: by a mask (n,), or by mass in amu; some must be."""
     found = by_mass(masses) if hydrogens is None else arrays.taken(hydrogens, "hydrogens")
     if found.dtype != bool or found.shape != masses.shape:
-        said = f"hydrogens must be a mask of booleans {masses.shape}"
-        raise ValueError(f"{said}, got {found.dtype} {found.shape}")
+        got = f"{found.dtype} {found.shape}"
+        raise ValueError(f"hydrogens must be a mask of booleans {masses.shape}, got {got}")
     if not found.any():
         raise ValueError(f"hard={word!r} finds no hydrogen: give masses in amu, or hydrogens=…")
     return found
@@ -336,13 +336,3 @@ def _hydrogen_angles(
         pairs = combinations(sorted(ends if oxygen else light), 2)
         angles += [(i, vertex, k) for i, k in pairs if hydrogens[i] or hydrogens[k]]
     return angles
-
-
-def _angles_beyond(angles: Sequence[tuple[int, ...]], references: Index) -> tuple[Coordinate, ...]:
-    """Those of some angles that are not in the chart of a tree, as further rows."""
-    parents, inner = references[:, 0].tolist(), references[:, 1].tolist()
-    return tuple(
-        Coordinate("angle", (i, j, k))
-        for i, j, k in angles
-        if (parents[k], inner[k]) != (j, i) and (parents[i], inner[i]) != (j, k)
-    )

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from fixman._common import arrays
 from fixman._common.arrays import Array
 from fixman.chains import topology
-from fixman.chains.chain import Chain, bonds, require_chain
+from fixman.chains.chain import UNREADABLE, Chain, bonds, require_chain
 from fixman.chains.coordinates import Index
 from fixman.errors import FrameError
 
@@ -155,8 +155,7 @@ class System:
         for *_, bond in np.argwhere(lengths > most)[:1].tolist():
             raise FrameError(
                 f"{name} has a bond longer than half of the box, {most:.3g}, from "
-                f"{self.place(int(i[bond]))}: positions that look wrapped into the box; "
-                f"system.whole({name}) makes chains whole",
+                f"{self.place(int(i[bond]))}: system.whole({name}) makes wrapped chains whole",
                 beads=(i[bond], j[bond]),
             )
 
@@ -176,8 +175,8 @@ class System:
 
     def molecules(self) -> Index:
         """Return the number of the chain of each bead (n,)."""
-        sizes = np.concatenate([np.full(many, chain.n) for chain, many in self.kinds])
-        return np.repeat(np.arange(sizes.size), sizes)
+        sizes = [chain.n for chain, many in self.kinds for _ in range(many)]
+        return np.repeat(np.arange(len(sizes)), sizes)
 
     def place(self, bead: int) -> str:
         """Name a bead, from 0 on, by its chain and its number there."""
@@ -196,12 +195,9 @@ class System:
 
     def __repr__(self) -> str:
         """``<System: 100 chains of 20 beads, 3-D, box 13.3 x 13.3 x 13.3>``."""
-        chains = ", ".join(
-            f"{many} chain{'s' * (many > 1)} of {c.n} beads" for c, many in self.kinds
-        )
-        box = (
-            "open space" if self.box is None else "box " + " x ".join(f"{e:.4g}" for e in self.box)
-        )
+        chains = ", ".join(f"{m} chain{'s' * (m > 1)} of {c.n} beads" for c, m in self.kinds)
+        edges = () if self.box is None else self.box
+        box = "box " + " x ".join(f"{edge:.4g}" for edge in edges) if len(edges) else "open space"
         return f"<System: {chains}, {self.dim}-D, {box}>"
 
     def to_json(self) -> str:
@@ -219,7 +215,7 @@ class System:
                 raise ValueError(f"format {data['fixman_system']} is not known")
             kinds = [(Chain.from_json(json.dumps(one)), many) for one, many in data["kinds"]]
             return cls(kinds, box=data["box"])
-        except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        except UNREADABLE as error:
             what = error if isinstance(error, ValueError) else repr(error)
             raise ValueError(f"text is not a system written by System.to_json: {what}") from None
 
@@ -249,15 +245,11 @@ def held_pairs(chain: Chain) -> Index:
 
 def _edges(box: ArrayLike, dim: int) -> Array:
     edges = arrays.real(box, (), "box")
-    if edges.shape == (dim, dim) or edges.shape == (6,):
-        raise ValueError(
-            "box must have right angles: give its edges; triclinic boxes are not supported"
-        )
     if edges.shape not in ((), (dim,)):
-        raise ValueError(f"box must be one edge or have shape ({dim},), got {edges.shape}")
+        said = f"box must be one edge or have shape ({dim},), got {edges.shape}"
+        raise ValueError(f"{said}; it has right angles, as no triclinic box is supported")
     edges = np.broadcast_to(edges, dim).copy()
-    for edge in edges.tolist():
-        arrays.positive(edge, "an edge of box")
-    arrays.positive(float(np.prod(edges)), "the volume of box")
+    for size in (*edges.tolist(), float(np.prod(edges))):
+        arrays.positive(size, "an edge or the volume of box")
     edges.flags.writeable = False
     return edges

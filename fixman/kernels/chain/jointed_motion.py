@@ -40,14 +40,10 @@ heavy ones: whatever the masses, ẍ is exact to rounding.  One sweep outwards g
 ē, Ȳ and the answer.  Divisions are put off as in `tridiagonal.joined`: `Inner` and `Outer` have
 multiples of these numbers, and both are scaled down in time.
 
-In the plane this is 5 to 12 times faster than `motion` with its q̈, in space 4 to 5.  With masses 1
-and 1e-12 by turns on a nearly straight chain it leaves fifteen digits of ẍ, `motion` would eight.
-The steps say which products are fused: no digit hangs on a compiler.
-
-Lee and Chirikjian's own route: block by block, eq. 13, it is ``Partition.solve(method="lu")``.  The
-vector e = (H^LL)⁻¹ d of eq. 13 (no relation to e_k and d_k above) is −λ at rest, which (1) gives
-here.  In the place of the vectors c − f of eq. 13 stands q̈ = B_a ẍ + κ_a, (7) in the plane, with ẍ
-from (2) and (3).
+This is 4 to 12 times faster than `motion` with its q̈.  With masses 1 and 1e-12 by turns on a nearly
+straight chain it leaves fifteen digits of ẍ, `motion` would eight.  The steps say which products
+are fused: no digit hangs on a compiler.  Lee and Chirikjian's own route by blocks, eq. 13, is
+``Partition.solve(method="lu")``; their e = (H^LL)⁻¹ d is −λ at rest.
 """
 
 from typing import NamedTuple
