@@ -240,8 +240,7 @@ class Chain:
     @cached_property
     def layout(self) -> Layout:
         """Tables for internal use, which may change from release to release."""
-        fixed = self.base == "fixed"
-        return Layout(self.masses, self.references, self.extra, self.hard_mask, fixed, self.closing)
+        return Layout(self)
 
     @cached_property
     def _content(self) -> tuple[Any, ...]:
@@ -386,11 +385,12 @@ def require_chain(chain: Chain) -> None:
         raise TypeError(f"chain must be a fixman.Chain, got {name}{parts * (name == 'System')}")
 
 
-def single(chain: Chain, x: ArrayLike) -> Array:
+def single(chain: Chain, x: ArrayLike, name: str = "x") -> Array:
     require_chain(chain)
-    array = _arrays.real(x, (chain.n, chain.dim), "x")
+    array = _arrays.real(x, (chain.n, chain.dim), name)
     if array.ndim != 2:
-        raise ValueError(f"x must be one configuration ({chain.n}, {chain.dim}), got {array.shape}")
+        shape = f"({chain.n}, {chain.dim})"
+        raise ValueError(f"{name} must be one configuration {shape}, got {array.shape}")
     return array
 
 

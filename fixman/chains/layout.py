@@ -4,9 +4,11 @@
 H^bb = B_b M⁻¹ B_bᵀ (theory.md section 5).
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,12 +18,15 @@ from scipy.sparse import linalg
 from fixman._common import arrays
 from fixman._common.arrays import Array
 from fixman.chains import coordinates, topology
-from fixman.chains.coordinates import GHOSTS, Coordinate, Index, Rows
+from fixman.chains.coordinates import GHOSTS, Index, Rows
 from fixman.errors import FrameError, SingularConstraintError, SingularCoordinateError
 from fixman.kernels.chain import charts
 from fixman.kernels.chain.hard import Hard, units
 from fixman.kernels.chain.rows import LENGTH, SQUARE
 from fixman.kernels.factors.sparse import Symbolic, analyse, places
+
+if TYPE_CHECKING:
+    from fixman.chains.chain import Chain
 
 Refusal = type[FrameError]
 
@@ -180,35 +185,17 @@ def symmetric_lu(matrix: Any, order: str = "MMD_AT_PLUS_A") -> Any:
     return linalg.splu(matrix.tocsc(), diag_pivot_thresh=0.0, **options)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Layout:
-    """Tables of rows, pattern and order of a chain, for the library's own rooms.
+    """Tables of rows, pattern and order of a chain, for the library's own rooms."""
 
-    The attributes are those of the `Chain`; ``fixed`` says whether its base is.
-    """
-
-    masses: Array
-    references: Index
-    extra: tuple[Coordinate, ...]
-    hard_mask: NDArray[np.bool_]
-    fixed: bool
-    closing: tuple[tuple[int, int], ...] = ()
-
-    @cached_property
-    def n(self) -> int:
-        return self.masses.size
-
-    @cached_property
-    def dim(self) -> int:
-        return int(self.references.shape[1])
-
-    @cached_property
-    def soft(self) -> Index:
-        return _read_only(np.flatnonzero(~self.hard_mask))
-
-    @cached_property
-    def hard(self) -> Index:
-        return _read_only(np.flatnonzero(self.hard_mask))
+    def __init__(self, chain: Chain) -> None:
+        self.n, self.dim = chain.references.shape
+        self.fixed = chain.base == "fixed"
+        self.masses, self.references, self.extra = chain.masses, chain.references, chain.extra
+        self.hard_mask, self.closing = chain.hard_mask, chain.closing
+        self.inverse_masses = 1.0 / chain.masses
+        self.soft, self.hard = np.flatnonzero(~chain.hard_mask), np.flatnonzero(chain.hard_mask)
+        self.soft.flags.writeable = self.hard.flags.writeable = False
 
     @cached_property
     def rows(self) -> Rows:
@@ -268,10 +255,6 @@ class Layout:
     def units(self) -> tuple[int, int]:
         """Units of memory for the factor of H^bb, and for the Fixman force as well."""
         return units(self.system), units(self.system, force=True)
-
-    @cached_property
-    def inverse_masses(self) -> Array:
-        return 1.0 / self.masses
 
     @cached_property
     def links(self) -> Array:
@@ -346,8 +329,3 @@ class Layout:
         """Raise if there are more coordinates than degrees of freedom."""
         if self.extra:
             raise ValueError(f"{what} is not defined with closures or extra rows")
-
-
-def _read_only(array: Index) -> Index:
-    array.flags.writeable = False
-    return array

@@ -56,6 +56,7 @@ class Partition:
         self.chain = chain
         self._x = single(chain, x).copy()
         self._order = chain.layout.pattern.order
+        self._w = np.repeat(chain.layout.inverse_masses, chain.dim)
         self._factor = _hard_factor(chain, self._x)
 
     def __repr__(self) -> str:
@@ -68,12 +69,8 @@ class Partition:
 
     @cached_property
     def _B_a(self) -> Matrix:
-        table = self.chain.layout.soft_rows
-        return table.to_sparse(self.chain.layout.gradients(table, self._x))
-
-    @cached_property
-    def _w(self) -> Array:
-        return np.repeat(self.chain.layout.inverse_masses, self.chain.dim)
+        rows = self.chain.layout.soft_rows
+        return rows.to_sparse(self.chain.layout.gradients(rows, self._x))
 
     def _inner(self, B: Matrix, C: Matrix) -> Matrix:
         """B M⁻¹ Cᵀ (eq. 7), read-only since later answers use it."""
@@ -139,15 +136,12 @@ class Partition:
         """c − f of eq. 13."""
         order = self._order  # in which the band is narrow
         with np.errstate(all="ignore"):
-            c = np.asarray(self.H_aa @ b)
-            d = np.asarray(self.H_ab.T @ b)
+            c, d = self.H_aa @ b, self.H_ab.T @ b
             e = np.empty_like(d)
             if d.size:
                 H = self.H_bb[order][:, order]
                 e[order] = _lu(H, self.chain.layout.linear, finite(d)[order])
-            f = self.H_ab @ e
-            answer = np.asarray(c - f)
-        return finite(answer)
+            return finite(c - self.H_ab @ e)
 
     def _push(self, F: Array, w: Array) -> Array:
         """λ that makes B_b M⁻¹ (F + B_bᵀ λ) vanish."""
@@ -165,9 +159,7 @@ class Partition:
 
         A stretched rod has a tension > 0; those of hard angles are torques.
         """
-        f = arrays.real(force, (self.chain.n, self.chain.dim), "force")
-        if f.ndim != 2:
-            raise ValueError(f"force must have shape {self._x.shape}, got {f.shape}")
+        f = single(self.chain, force, "force")
         arrays.require_finite(f, self._x.shape, "force")
         if self.chain.layout.links.size:
             rest = np.zeros_like(self._x)
