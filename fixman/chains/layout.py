@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.sparse import linalg
 
@@ -90,14 +90,6 @@ class HardPattern:
         """Where in the storage of `symbolic` the product of each of `pairs` belongs."""
         s, t = self.pairs
         return places(self.symbolic, self.slots.row[t], self.slots.row[s])
-
-    @cached_property
-    def terms(self) -> NDArray[np.int32]:
-        """Place of each of `pairs`, the two points (4 · row + point), and the bead."""
-        flat = 4 * self.slots.row + self.slots.point
-        s, t = self.pairs
-        table = np.stack([self.places, flat[s], flat[t], self.slots.bead[s]], axis=1)
-        return table.astype(np.int32)
 
     @cached_property
     def _products(self) -> tuple[Index, Index]:

@@ -123,7 +123,10 @@ def _eliminate(pattern: HardPattern, shares: bool = False) -> tuple[Mask, Mask]:
             if bead not in (beads[i], beads[j]):
                 X[bead] = [(a + share * (b - a)) % PRIME for a, b in zip(begin, end, strict=True)]
     V = np.empty(symbolic.nnz, dtype=np.uint64)
-    modular.hard_matrix(rows.formulas, rows.beads, pattern.terms, X, D, V)
+    slots, (s, t) = pattern.slots, pattern.pairs
+    flat = 4 * slots.row + slots.point
+    terms = np.stack([pattern.places, flat[s], flat[t], slots.bead[s]], axis=1)
+    modular.hard_matrix(rows.formulas, rows.beads, terms.astype(np.int32), X, D, V)
     dependent = np.empty(symbolic.size, dtype=bool)
     modular.factor(V, *symbolic, dependent)
     if not shares:

@@ -127,21 +127,19 @@ class _Graph:
     def __init__(self, references: Index, closures: Index, fixed: bool, turning: Index) -> None:
         parents = references[:, 0].copy()
         self.references, self.lowest = references, -3 if fixed else 0
-        self.rank = {-3: -3, -2: -2, -1: -1}
-        self.rank |= {bead: k for k, bead in enumerate(topology.outwards(parents).tolist())}
+        outwards = [-3, -2, -1, *topology.outwards(parents).tolist()]
+        self.rank = {bead: k for k, bead in enumerate(outwards)}
         self.turning = {frozenset(bond) for bond in turning.tolist()}
         self.inner = topology.inwards(parents).tolist()
         bonds = topology.bonds(parents, closures)
         if fixed:
             bonds = np.concatenate([[(-3, -2), (-2, -1), (-1, 0)], bonds])
-        joined = topology.graph(len(parents) + 3, bonds + 3)
-        self._joined = (joined + joined.T).tocsr()
+        self._near = topology.neighbours(bonds)
 
     def beside(self, bead: int) -> list[int]:
         """Return the neighbours of a bead, that inwards first."""
-        first, last = self._joined.indptr[bead + 3 : bead + 5]
-        near = (self._joined.indices[first:last] - 3).tolist()
         inner = self.inner[bead] if bead >= 0 else None
+        near = self._near.get(bead, [])
         return sorted(near, key=lambda other: (other != inner, self.rank[other]))
 
     def across(self, line: list[int]) -> list[Coordinate]:
@@ -217,11 +215,11 @@ def _in_order(bends: list[tuple[int, ...]]) -> list[int]:
                 known |= pairs if pairs & known else turned
                 rest.remove(bend)
                 break
-    before: dict[int, set[int]] = {}
+    order: TopologicalSorter[int] = TopologicalSorter()
     for one, two in known:
-        before.setdefault(two, set()).add(one)
+        order.add(two, one)
     try:
-        return list(TopologicalSorter(before).static_order())
+        return list(order.static_order())
     except CycleError:
         said = f"bends {sorted(bends)} cannot all be straight: their beads are not in a row"
         raise ValueError(said) from None

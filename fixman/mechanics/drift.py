@@ -80,10 +80,10 @@ class _Wide(HardPattern):
     @cached_property
     def touching(self) -> sparse.csr_array:
         """Rows that move a bead in common (m, m)."""
-        m, n = len(self.rows), self.rows.n
-        row, slot = np.nonzero(self.rows.columns >= 0)
-        moves = sparse.coo_array((np.ones(row.size), (row, self.rows.columns[row, slot])), (m, n))
-        found = (moves.tocsr() @ moves.T.tocsr()).tocsr()
+        pairs = self.slots.row, self.slots.bead
+        shape = len(self.rows), self.rows.n
+        moves = sparse.csr_array((np.ones(self.slots.bead.size), pairs), shape)
+        found = (moves @ moves.T).tocsr()
         found.sort_indices()
         return found
 

@@ -122,11 +122,8 @@ def forward_dynamics(
     lead: Lead = ()
     x = flat_x = arrays.real(x, tail, "x")
     v = flat_v = arrays.real(v, tail, "v")
-    tau, f = _NO_TORQUE, _NO_FORCE
-    if torque is not None:
-        tau = arrays.real(torque, (soft,), "torque")
-    if force is not None:
-        f = arrays.real(force, tail, "force")
+    tau = _NO_TORQUE if torque is None else arrays.real(torque, (soft,), "torque")
+    f = _NO_FORCE if force is None else arrays.real(force, tail, "force")
     if x.ndim > 2 or v.ndim > 2 or tau.ndim > 1 or f.ndim > 2:
         lead = arrays.common_lead(x.shape[:-2], v.shape[:-2], tau.shape[:-1], f.shape[:-2])
         x, v = arrays.spread(x, lead, tail), arrays.spread(v, lead, tail)
@@ -307,7 +304,7 @@ def _require_digits(near: Array, shortest: Array, lead: Lead) -> None:
     for frame in np.flatnonzero(EPS * far > COARSE * shortest[: far.size])[:1].tolist():
         raise ConstraintSolveError(
             f"positions lie up to {far[frame]:.3g} from the origin",
-            f", where numbers are {np.spacing(far[frame]):.2g} apart: move the chain nearer to it",
+            ", where numbers are too far apart: move the chain nearer to it",
             frame=arrays.frame_index(frame, lead),
         )
 
