@@ -279,22 +279,19 @@ def _torsional(table: Rows, tree: Index, turning: Index) -> Mask:
     n, dim = tree.shape
     if dim == 2:
         raise ValueError("hard='torsional' needs dim=3: there are no torsions in the plane")
-    parents = tree[:, 0]
-    free = np.zeros(n, dtype=bool)
-    free[turning[parents[turning[:, 1]] == turning[:, 0], 1]] = True
     parent, angle, torsion = tree.T
+    free = np.zeros(n, dtype=bool)
+    free[turning[parent[turning[:, 1]] == turning[:, 0], 1]] = True
     # The axis of a torsion is the bond from the angle reference to the parent, whichever of the
     # two hangs on the other.
-    up = np.where(parent >= 0, parents[parent], -2) == angle
+    up = np.where(parent >= 0, parent[parent], -2) == angle
     axis = np.where(up, parent, angle)
-    turns = np.where(axis >= 0, free[axis], False)
-    beyond = np.where(torsion >= 0, torsion, 0)
+    turns = (axis >= 0) & free[axis]
+    beyond = np.maximum(torsion, 0)
     sibling = (torsion >= 0) & (parent[beyond] == parent) & (angle[beyond] == angle)
     mask = np.isin(table.kinds, (LENGTH, ANGLE))
-    chart = np.flatnonzero(table.kinds[: n * dim] == TORSION)
-    bead = chart // dim
-    mask[chart] = ~turns[bead] | sibling[bead]
-    return np.asarray(mask, dtype=bool)
+    mask[2 : 3 * n : 3] = ~turns | sibling
+    return mask
 
 
 # --- hydrogens ----------------------------------------------------------------------------------

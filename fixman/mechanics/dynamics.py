@@ -315,9 +315,9 @@ def _refuse_projection(chain: Chain, x0: Array, goal: Array, near: Array, frame:
         near, last = x0, first
     # An iteration that runs away ends where bonds cannot be measured: nothing singular there.
     if np.abs(last).max() < RUNAWAY * max(np.abs(first).max(), np.abs(goal).max()):
-        nearest = nearest_dependence(chain, last.copy())
+        share, _ = nearest_dependence(chain, last.copy())
         exist = chain.layout.pattern.rows.gradients(last)[1].all()
-        if not exist or (nearest and nearest.share < SMALLEST_PIVOT):
+        if not exist or share < SMALLEST_PIVOT:
             raise_failure(chain, near, frame)
     raise ConstraintSolveError(
         "the hard coordinates do not reach their targets",

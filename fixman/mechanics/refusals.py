@@ -1,7 +1,7 @@
 """Refusals: why a configuration has no answer, and which rows depend on which there."""
 
 from math import prod
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 import numpy as np
 
@@ -32,38 +32,34 @@ def raise_failure(
         pushed = np.flatnonzero(torque.reshape(prod(lead), -1)[frame])
         chain.layout.soft_rows.take(pushed).refuse_singular(x, frame, SingularCoordinateError)
     # A pivot of H^bb is lost: name the rows in the combination that vanishes.
-    nearest = nearest_dependence(chain, x.reshape(-1, chain.n, chain.dim)[frame].copy())
-    if nearest is None or not nearest.share < NEARLY_LOST:
+    share, rows = nearest_dependence(chain, x.reshape(-1, chain.n, chain.dim)[frame].copy())
+    if not share < NEARLY_LOST:
         raise overflow("answer", frame, lead)
-    shown = [bead for row in nearest.rows[: NAMED + 1] for bead in row.beads if bead >= 0]
+    shown = [bead for row in rows[: NAMED + 1] for bead in row.beads if bead >= 0]
     ratio = float(chain.masses[shown].max() / chain.masses[shown].min())
     masses = f", or seems to, as the masses of their beads differ by a factor of {ratio:.0e}"
     choice = ", or choose which rows stay by positions like these, drop_redundant=x"
-    lost, *holding = nearest.rows
+    lost, *holding = rows
     raise SingularConstraintError(
         f"{lost} depends on {listed(holding, NAMED) or 'the other hard coordinates'}",
         f"{masses if ratio > UNEVEN else ''}: make one of these soft or leave it out, or stay away "
         f"from this configuration{choice if chain.redundant else ''}",
         frame=arrays.frame_index(frame, lead),
-        coordinates=nearest.rows,
+        coordinates=rows,
     )
 
 
-class Dependence(NamedTuple):
-    """The smallest pivot of H^bb over its diagonal, 0 if lost, its row and those it depends on."""
+def nearest_dependence(chain: Chain, x: Array) -> tuple[float, list[Coordinate]]:
+    """Return the smallest pivot of H^bb over its diagonal, its row and those it depends on.
 
-    share: float
-    rows: list[Coordinate]
-
-
-def nearest_dependence(chain: Chain, x: Array) -> Dependence | None:
-    """Return the nearest dependence; None if no row is hard, or H^bb is not finite."""
+    The pivot is 0 if it is lost, and inf if no row is hard, or H^bb is not finite.
+    """
     pattern = chain.layout.pattern
     table, symbolic = pattern.rows, pattern.symbolic
     V = np.empty(symbolic.nnz)
     hard.matrix_frame(x.reshape(-1), chain.layout.system, V)
     if not symbolic.size or not np.isfinite(V).all():
-        return None
+        return np.inf, []
     diagonal = V[symbolic.first[:-1]]
     scale = np.sqrt(diagonal)
     D, work = np.empty((2, symbolic.size))
@@ -76,4 +72,4 @@ def nearest_dependence(chain: Chain, x: Array) -> Dependence | None:
     share = np.abs(share) * scale
     share[row] = 0.0
     others = np.argsort(-share, kind="stable")[: np.count_nonzero(share > 1e-6 * scale[row])]
-    return Dependence(float(pivots[row]), [table[int(k)] for k in (row, *others)])
+    return float(pivots[row]), [table[int(k)] for k in (row, *others)]
