@@ -11,7 +11,7 @@ from fixman.chains.chain import Chain
 from fixman.chains.coordinates import Coordinate
 from fixman.errors import SingularConstraintError, SingularCoordinateError
 from fixman.kernels.chain import hard
-from fixman.kernels.factors.sparse import SMALLEST_PIVOT, factor, null_vector
+from fixman.kernels.factors.sparse import SMALLEST_PIVOT, Symbolic, factor
 
 NAMED = 5  # rows that a refusal names
 NEARLY_LOST = 1e3 * SMALLEST_PIVOT
@@ -67,9 +67,20 @@ def nearest_dependence(chain: Chain, x: Array) -> tuple[float, list[Coordinate]]
     # The first row that is lost, or where none is just so, in this arithmetic, the nearest one.
     pivots = np.where(np.isnan(D), 0.0, V[symbolic.first[:-1]] / diagonal)
     row = int(np.argmin(pivots))
-    share = np.zeros(symbolic.size)
-    null_vector(V, symbolic.first, symbolic.row, row, share)
-    share = np.abs(share) * scale
+    share = np.abs(null_vector(V, symbolic, row)) * scale
     share[row] = 0.0
     others = np.argsort(-share, kind="stable")[: np.count_nonzero(share > 1e-6 * scale[row])]
     return float(pivots[row]), [table[int(k)] for k in (row, *others)]
+
+
+def null_vector(V: Array, symbolic: Symbolic, lost: int) -> Array:
+    """Multiples of the rows before one that `factor` has lost that add up to minus that row, and 1.
+
+    Lᵀ y = e, from the columns before it.
+    """
+    y = np.zeros(symbolic.size)
+    y[lost] = 1.0
+    for j in range(lost - 1, -1, -1):
+        below = slice(symbolic.first[j] + 1, symbolic.first[j + 1])
+        y[j] = -(V[below] @ y[symbolic.row[below]])
+    return y

@@ -251,16 +251,3 @@ def solve_each(V, D, symbolic, b):
     """Overwrite each row of ``b (r, m)`` with A⁻¹ of it."""
     for r in range(b.shape[0]):
         solve(V, D, symbolic, b[r], 0.0)
-
-
-@jit
-def null_vector(V, first, row, lost, y):
-    """Multiples of the rows before ``lost`` that add up to minus that row, and 1 there, into y.
-
-    Lᵀ y = e, from the columns before the row that `factor` has lost.
-    """
-    y[lost] = 1.0
-    for j in range(lost - 1, -1, -1):
-        for p in range(first[j] + 1, first[j + 1]):
-            if row[p] <= lost:
-                y[j] -= V[p] * y[row[p]]
