@@ -10,13 +10,10 @@ B K Bᵀ is the H^bb of ``hard``, whose inverse masses are K.  Rows i and j touc
 each other, so that S is needed on a wider pattern than that of H^bb.
 """
 
-from typing import Any, NamedTuple
-
-import numpy as np
+from collections import namedtuple
 
 from fixman.kernels.algebra.vectors import along, fused_dot, plus, put_vector, vector
 from fixman.kernels.chain import hard
-from fixman.kernels.chain.hard import Hard
 from fixman.kernels.chain.rows import bonds, curvature, rate
 from fixman.kernels.compiler import lanes as lane
 from fixman.kernels.compiler.lanes import entry, exact, exact_kernel, lanes, load, part, put, store
@@ -24,10 +21,8 @@ from fixman.kernels.compiler.lanes import zeros as no_states
 from fixman.kernels.compiler.steps import exact_step
 from fixman.kernels.factors import sparse
 
-Table = np.ndarray[Any, np.dtype[np.int32]]
 
-
-class Drift(NamedTuple):
+class Drift(namedtuple("Drift", "hard slots begins near firsts places doubled most")):
     """Hard rows whose ``symbolic`` is wide enough, and which of them touch which.
 
     slots (m + 1,) : where the slots of each row begin
@@ -37,22 +32,14 @@ class Drift(NamedTuple):
     most : rows that touch one, at most
     """
 
-    hard: Hard
-    slots: Table
-    begins: Table
-    near: Table
-    firsts: Table
-    places: Table
-    doubled: np.ndarray[Any, np.dtype[np.float64]]
-    most: int
-
 
 def units(drift: Drift) -> int:
     """Units of memory for `drift_frames`."""
     system = drift.hard
     dim = len(system.axes)
     points = (system.n + system.front) * dim
-    return hard.units(system, force=True) + 2 * points + system.kinds.size + 3 * dim * drift.most
+    rows = system.kinds.size + 3 * dim * drift.most
+    return int(hard.units(system, force=True) + 2 * points + rows)
 
 
 @exact

@@ -11,12 +11,12 @@ H = −w_j u·v.  Points are the beads, after the three ghosts of a fixed base; 
 units, point k from unit k·dim (see `lanes`).
 """
 
+from collections import namedtuple
 from itertools import pairwise
-from typing import Any, NamedTuple
 
 import numpy as np
 
-from fixman.kernels.algebra.vectors import Axes, along, fused_dot, minus, plus, put_vector, vector
+from fixman.kernels.algebra.vectors import along, fused_dot, minus, plus, put_vector, vector
 from fixman.kernels.chain import rows as row
 from fixman.kernels.compiler import lanes as lane
 from fixman.kernels.compiler.lanes import entry, exact, exact_arrays, exact_kernel, fma, part, store
@@ -24,8 +24,14 @@ from fixman.kernels.compiler.steps import chosen
 from fixman.kernels.factors import sparse
 
 
-class Hard(NamedTuple):
-    """Tables of the hard rows, in factor order.
+class Hard(
+    namedtuple(
+        "Hard",
+        "axes n front kinds points vectors products weights owners movers carriers signs shares "
+        "total ends meets pulls symbolic public",
+    )
+):
+    """Tables of the hard rows, in factor order, of int32 and float64, kinds of int8.
 
     n, front : beads, and points before them
     kinds (m,), points (m · 4,) : kind and four points of each row
@@ -41,33 +47,13 @@ class Hard(NamedTuple):
     public (m,) : number of each row among the hard coordinates
     """
 
-    axes: Axes
-    n: int
-    front: int
-    kinds: np.ndarray[Any, np.dtype[np.int8]]
-    points: np.ndarray[Any, np.dtype[np.int32]]
-    vectors: np.ndarray[Any, np.dtype[np.int32]]
-    products: np.ndarray[Any, np.dtype[np.int32]]
-    weights: np.ndarray[Any, np.dtype[np.float64]]
-    owners: np.ndarray[Any, np.dtype[np.int32]]
-    movers: np.ndarray[Any, np.dtype[np.int32]]
-    carriers: np.ndarray[Any, np.dtype[np.int32]]
-    signs: np.ndarray[Any, np.dtype[np.float64]]
-    shares: np.ndarray[Any, np.dtype[np.float64]]
-    total: int
-    ends: np.ndarray[Any, np.dtype[np.int32]]
-    meets: np.ndarray[Any, np.dtype[np.int32]]
-    pulls: np.ndarray[Any, np.dtype[np.float64]]
-    symbolic: sparse.Symbolic
-    public: np.ndarray[Any, np.dtype[np.int32]]
-
 
 def units(system: Hard, *, force: bool = False) -> int:
     """Units of memory for points and a `block`, of a factor alone or with the metric force."""
     dim, m = len(system.axes), system.kinds.size
     block = system.total * dim + system.symbolic.row.size
     points = (system.n + system.front) * dim
-    return points + block + 3 * m + (points + block if force else 0)
+    return int(points + block + 3 * m + (points + block if force else 0))
 
 
 @exact_arrays
@@ -76,15 +62,8 @@ def aligned(memory):
     return memory[(-memory.ctypes.data // 8) % lane.LANES :]
 
 
-class Block(NamedTuple):
+class Block(namedtuple("Block", "B H D work S W")):
     """B: vectors; H: elements, then the factor; D: 1/d; work: two units a row; S, W: for forces."""
-
-    B: np.ndarray[Any, np.dtype[np.float64]]
-    H: np.ndarray[Any, np.dtype[np.float64]]
-    D: np.ndarray[Any, np.dtype[np.float64]]
-    work: np.ndarray[Any, np.dtype[np.float64]]
-    S: np.ndarray[Any, np.dtype[np.float64]]
-    W: np.ndarray[Any, np.dtype[np.float64]]
 
 
 @exact_arrays

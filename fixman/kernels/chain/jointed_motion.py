@@ -46,7 +46,7 @@ are fused: no digit hangs on a compiler.  Lee and Chirikjian's own route by bloc
 ``Partition.solve(method="lu")``; their e = (H^LL)⁻¹ d is −λ at rest.
 """
 
-from typing import NamedTuple
+from collections import namedtuple
 
 import numpy as np
 
@@ -62,41 +62,28 @@ from fixman.kernels.factors.tridiagonal import joined
 LARGE = 1e30  # so that products of two of them with masses can be formed
 
 
-class Inner(NamedTuple):
-    """The inner half with bond k, before the forces on joint k are known."""
+class Inner(namedtuple("Inner", "p S z before q")):
+    """The inner half with bond k, before the forces on joint k are known.
 
-    p: float  # q_{k−1} e_k
-    S: float  # q_k σ_k = m_k p
-    z: float  # q_{k−1} (c Y + w F_t − κ), with c, Y, w and F_t of joint k − 1
-    before: float  # q_{k−1}
-    q: float  # q_k, the q_{k+1} of theory.md and `joined`: 1/d_k = m_k q_{k−1}/q_k
-
-
-class Outer(NamedTuple):
-    """The outer half that begins with joint k."""
-
-    p: float  # q ē
-    b: float  # q Ȳ
-    q: float
+    p, S : q_{k−1} e_k, and q_k σ_k = m_k p
+    z : q_{k−1} (c Y + w F_t − κ), with c, Y, w and F_t of joint k − 1
+    before, q : q_{k−1} and q_k, the q_{k+1} of theory.md and `joined`: 1/d_k = m_k q_{k−1}/q_k
+    """
 
 
-class Joint(NamedTuple):
-    """Joint k, with u of bond k, and c and r of its bend."""
-
-    wf_u: float  # w F·u_k
-    wf: tuple[float, ...]  # w F_⊥
-    c: float
-    u: tuple[float, ...]
-    r: tuple[float, ...]  # in the plane (s,), with its sign
+class Outer(namedtuple("Outer", "p b q")):
+    """The outer half that begins with joint k: q ē, q Ȳ and q."""
 
 
-class Bond(NamedTuple):
-    """A bond d = L u."""
+class Joint(namedtuple("Joint", "wf_u wf c u r")):
+    """Joint k, with u of bond k, c and r of its bend, w F·u_k and w F_⊥.
 
-    d: tuple[float, ...]
-    low: tuple[float, ...]  # what is rounded off d
-    shrink: float  # 1/L
-    u: tuple[float, ...]
+    In the plane r is (s,), with its sign.
+    """
+
+
+class Bond(namedtuple("Bond", "d low shrink u")):
+    """A bond d = L u, what is rounded off d, 1/L and u."""
 
 
 # --- the sweeps ----------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ included, is put there (`places`); the factor replaces it: d_j on the diagonal, 
 """
 
 import math
-from typing import NamedTuple
+from collections import namedtuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,37 +17,29 @@ from fixman.kernels.compiler import lanes as lane
 from fixman.kernels.compiler.lanes import entry, exact, exact_entry, fma, ln, load, mantissa, store
 from fixman.kernels.compiler.steps import exact_step
 
-Places = NDArray[np.int32]
-
 # A pivot this much smaller than its diagonal element has three correct digits left, at best: its
 # rounding is that of the diagonal element, and of what was taken from it.
 SMALLEST_PIVOT = 4096.0 * 2.0**-52
 LN2 = 0.6931471805599453
 
 
-class Symbolic(NamedTuple):
-    """The pattern of L (m, m), fill included.
+class Symbolic(namedtuple("Symbolic", "first row left_first left_place left_column")):
+    """The pattern of L (m, m), fill included, in tables of int32.
 
     first (m + 1,), row (nnz,) : the columns, with their diagonals
     left_first (m + 1,), left_place, left_column : the elements to the left of the diagonal of each
         row: where they are stored, and their columns
     """
 
-    first: Places
-    row: Places
-    left_first: Places
-    left_place: Places
-    left_column: Places
-
     @property
     def size(self) -> int:
         """Number of rows m."""
-        return self.first.size - 1
+        return len(self.first) - 1
 
     @property
     def nnz(self) -> int:
         """Number of elements of L, its diagonal included."""
-        return self.row.size
+        return len(self.row)
 
 
 def analyse(m: int, i: NDArray[np.integer], j: NDArray[np.integer]) -> Symbolic:
