@@ -6,9 +6,10 @@ H^bb = B_b M⁻¹ B_bᵀ (theory.md section 5).
 
 from __future__ import annotations
 
+from collections import namedtuple
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -31,17 +32,11 @@ if TYPE_CHECKING:
 Refusal = type[FrameError]
 
 
-class Slots(NamedTuple):
+class Slots(namedtuple("Slots", "row point bead vector sign")):
     """Points of rows that move, row by row: (s,) each.
 
     ∂q/∂x of the bead is a sign times a vector: a row that one bond carries has ∂q/∂u alone.
     """
-
-    row: Index
-    point: Index
-    bead: Index
-    vector: Index
-    sign: Array
 
 
 @dataclass(frozen=True, eq=False)

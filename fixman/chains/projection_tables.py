@@ -3,7 +3,7 @@
 The rows that stand for hard angles are chosen for all replicas together, by the straightest.
 """
 
-from typing import Any, NamedTuple
+from collections import namedtuple
 
 import numpy as np
 
@@ -21,16 +21,12 @@ SMALLEST_SINE = 0.1
 NONE, BASE = -1, -2  # instead of a side: there is none, or it is the unit between two ghosts
 
 
-class Projections(NamedTuple):
+class Projections(namedtuple("Projections", "system front goals")):
     """Tables of the hard rows, how many fixed points stand before the beads, and goals of rows.
 
     ``goals (replicas, …)`` are ½ d² and d of each row that is a distance, cosine and sine of an
     angle, and of each other row the value first; where a kernel is special, the targets.
     """
-
-    system: Any
-    front: int
-    goals: Array
 
 
 def projections(chain: Chain, targets: Array, masses: Array | None = None) -> Projections:
