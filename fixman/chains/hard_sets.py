@@ -239,10 +239,7 @@ def extra_rows(
 
 
 def _turning(parents: Index, closures: Index, named: ArrayLike | None, fixed: bool) -> Index:
-    """Bonds (bonds, 2) about which torsions are soft: those named, and what closes rings of them.
-
-    The outer bead of a bond of the tree comes last.
-    """
+    """Bonds (bonds, 2) with soft torsions, outer bead last: those named, and what closes rings."""
     if named is None:
         return rotatable(parents, closures, fixed)
     n, bonds = parents.size, topology.bonds(parents, closures)
@@ -272,10 +269,7 @@ def rotatable(parents: Index, closures: Index, fixed: bool = False) -> Index:
 
 
 def _torsional(table: Rows, tree: Index, turning: Index) -> Mask:
-    """Every length and angle, and every torsion but one about each bond that is ``turning``.
-
-    Torsions from one branch to the next stay hard.
-    """
+    """Every length and angle, and all torsions but the first about each bond that turns."""
     n, dim = tree.shape
     if dim == 2:
         raise ValueError("hard='torsional' needs dim=3: there are no torsions in the plane")

@@ -159,10 +159,7 @@ def _exactly(pattern: HardPattern, cluster: Index) -> Mask:
 
 
 def _chosen(rows: sparse.csr_array, liked: Array, surplus: Any) -> Mask:
-    """Which rows of a cluster stay, by size: each the farthest from the span of all before.
-
-    Costs O(rows · columns²), and memory for a dense matrix.
-    """
+    """Which rows stay: each the farthest from the span of all before; O(rows · columns²), dense."""
     m, columns = rows.shape[0], np.unique(rows.indices)
     arrays.require_memory(16 * m * columns.size, f"the choice among {m} dependent rows")
     dense = rows[:, columns].toarray()

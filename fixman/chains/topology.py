@@ -79,10 +79,7 @@ def graph(n: int, bonds: NDArray[np.integer[Any]]) -> sparse.csr_array[Any, Any]
 
 
 def references(parents: Index, dim: int, fixed: bool) -> Index:
-    """Parent, angle reference and torsion reference (n, dim) of every bead of a tree.
-
-    The rules are those of theory.md section 1.  Ghosts are −1, −2, −3; a free chain has no −1.
-    """
+    """Parent, angle and torsion reference (n, dim) of each bead of a tree (theory.md section 1)."""
     n = parents.size
     sequence = outwards(parents)
     rank = np.argsort(sequence)

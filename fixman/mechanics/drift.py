@@ -1,13 +1,8 @@
 """Mean forces of overdamped chains with constraints: what is left when the noise is averaged out.
 
-With mobilities K = 1/ζ, forces G and hard rows B, bead k drifts at K_k (G − Bᵀ T)_k and diffuses by
-kT D, D = K − K Bᵀ S B K.  The tensions T make up for what forces and noise (Itô's term) would do to
-the hard coordinates; B K Bᵀ is H^bb with 1/ζ for 1/m:
-
-    T = S (B K G + kT c) ,   c_l = tr(D ∂²q_l) ,   ∂²q_l = ∂²q_l/∂x∂x ,   S = (B K Bᵀ)⁻¹ .
-
-kT c is also the mean of the velocity terms κ over thermal velocities of a chain of masses ζ, and T
-the mean tension of that chain in Newton's mechanics, at rest but for them.
+With mobilities K = 1/ζ and forces G bead k drifts at K_k (G − Bᵀ T)_k and diffuses by kT D, as in
+`kernels.chain.drift`.  kT c there is also the mean of κ over thermal velocities of a chain of
+masses ζ, and T that chain's mean tension in Newton's mechanics, at rest but for them.
 """
 
 from __future__ import annotations

@@ -50,16 +50,13 @@ def raise_failure(
 
 
 def nearest_dependence(chain: Chain, x: Array) -> tuple[float, list[Coordinate]]:
-    """Return the smallest pivot of H^bb over its diagonal, its row and those it depends on.
-
-    The pivot is 0 if it is lost, and inf if no row is hard, or H^bb is not finite.
-    """
+    """Return the smallest pivot of H^bb over its diagonal, its row and those it depends on."""
     pattern = chain.layout.pattern
     table, symbolic = pattern.rows, pattern.symbolic
     V = np.empty(symbolic.nnz)
     hard.matrix_frame(x.reshape(-1), chain.layout.system, V)
     if not symbolic.size or not np.isfinite(V).all():
-        return np.inf, []
+        return np.inf, []  # no row is hard, or positions are too large
     diagonal = V[symbolic.first[:-1]]
     scale = np.sqrt(diagonal)
     D, work = np.empty((2, symbolic.size))
@@ -74,10 +71,7 @@ def nearest_dependence(chain: Chain, x: Array) -> tuple[float, list[Coordinate]]
 
 
 def null_vector(V: Array, symbolic: Symbolic, lost: int) -> Array:
-    """Multiples of the rows before one that `factor` has lost that add up to minus that row, and 1.
-
-    Lᵀ y = e, from the columns before it.
-    """
+    """Solve Lᵀ y = e: multiples of the rows before a lost one, and 1, that add up to nothing."""
     y = np.zeros(symbolic.size)
     y[lost] = 1.0
     for j in range(lost - 1, -1, -1):

@@ -23,10 +23,7 @@ from fixman.kernels.compiler.steps import exact_step
 
 @exact
 def put_velocities(v, frame, n, dim, fixed, V):
-    """Fill the padded velocities of one frame; false if one is not finite.
-
-    Ghosts move with the bead that they ride on.
-    """
+    """Fill padded velocities, ghosts' as of what they ride on; false if one is not finite."""
     at = frame * n * dim
     check = 0.0
     for k in range(3, n + 3):
@@ -165,10 +162,7 @@ def internal_frames(x, n, dim, fixed, kinds, points, q):
 
 @jit
 def rate_frames(x, v, motion, n, dim, fixed, rows, out):
-    """κ of some coordinates in every frame, q̈ = B ẍ + κ where there is a ``motion``; as above.
-
-    ``motion``, flat, has ẍ first in each frame, as `motion_frames` leave it.
-    """
+    """κ of some coordinates in every frame, or B ẍ + κ, where frames of ``motion`` begin with ẍ."""
     kinds, points, columns = rows
     width = 0 if motion is None else motion.size // max(out.shape[0], 1)
     P, V, B = np.empty(3 * n + 9), np.empty(3 * n + 9), np.empty(12)
@@ -315,10 +309,7 @@ def cartesian_frames(q, qd, shape, references, sequence, x, v):
 
 @exact
 def chart_row(P, rows, c, k, fixed, B):
-    """Row c of the chart into B, where it has its bead k there, and the square of its norm there.
-
-    Zero where the row is singular.
-    """
+    """Row c of the chart into B; where its bead k is there, and |∂q/∂x_k|², 0 if it is singular."""
     kinds, points, columns = rows
     if not wilson_row(P, kinds, points, c, fixed, B, 0) > row.SMALLEST_SINE:
         return 0, 0.0

@@ -46,10 +46,7 @@ def remainder(d, a, b):
 
 @exact_step
 def accurate_cross(a, alow, b, blow):
-    """a × b to full relative precision, low parts of the vectors included; 0 if parallel.
-
-    In the plane its one component.
-    """
+    """a × b to full relative precision, low parts included; in the plane its one component."""
     found = []
     for i, j in ((0, 1),) if len(a) == 2 else ((1, 2), (2, 0), (0, 1)):
         p, q = a[i] * b[j], a[j] * b[i]
@@ -116,10 +113,7 @@ def factored(x, at, stride, chain, apart, work, like):
 
 @exact
 def put_force(chain, kT, work, out, at, stride, like):
-    """The metric force, inwards; false if something is not finite.
-
-    ``at`` is one bead past the last.
-    """
+    """The metric force, inwards from one bead past the last, ``at``; false if not finite."""
     w, axes, fixed = chain
     zero = 0.0 * like
     S = g = pull = check = zero
