@@ -260,7 +260,8 @@ class Chain:
         """``<Chain: 100 beads, 3-D, free, masses 1, hard: 99 lengths>``."""
         low, high = f"{self.masses.min():g}", f"{self.masses.max():g}"
         masses = f"masses {low}" if low == high else f"masses {low} to {high}"
-        counts = Counter(KINDS[kind].text for kind in self.layout.hard_rows.kinds)
+        held = (KINDS[kind] for kind in self.layout.hard_rows.kinds)
+        counts = Counter(k.name.replace("_", " ") if k.label is None else k.label for k in held)
         hard = ", ".join(f"{m} {kind}{'s' * (m > 1)}" for kind, m in counts.items() if kind)
         beads = f"{self.n} bead{'s' * (self.n > 1)}"
         out = f"; {len(self.redundant)} dependent left out" * bool(self.redundant)

@@ -94,23 +94,21 @@ def references(parents: Index, dim: int, fixed: bool) -> Index:
     if not fixed:
         # Where the angle reference is the root, its first other child serves; where it is the
         # root's first child, that one's first child does; where it comes later, a ghost.
-        about_root = (angle == 0) & (parents >= 0)
+        use = (angle == 0) & (parents >= 0)
         other = np.full(n, first)
         other[parents == first] = inner[1] if inner.size > 1 else -2
         after = sequence[parents[sequence] == first]
         other[inner[1:]] = after[0] if after.size else -2
-        use = about_root
         use[inner[1:]] = True
         later = other >= 0
         later[later] = rank[other[later]] > rank[np.flatnonzero(later)]
         torsion[use] = np.where(later, -2, other)[use]
-    if n > 1:  # the earliest sibling with the same angle reference comes before all these
-        by_rank = np.lexsort((rank, angle, parents))
-        same = np.ones(n, dtype=bool)
-        same[1:] = (np.diff(parents[by_rank]) != 0) | (np.diff(angle[by_rank]) != 0)
-        leader = by_rank[np.maximum.accumulate(np.where(same, np.arange(n), 0))]
-        follows = ~same
-        torsion[by_rank[follows]] = leader[follows]
+    # The earliest sibling with the same angle reference comes before all these.
+    siblings = (parents * (n + 3) + angle)[sequence]
+    _, earliest, group = np.unique(siblings, return_index=True, return_inverse=True)
+    leader = sequence[earliest[group]]
+    follows = leader != sequence
+    torsion[sequence[follows]] = leader[follows]
     table = np.stack([parents, angle, torsion], axis=1)[:, :dim].copy()
     if not fixed:
         table[0] = np.arange(-1, -dim - 1, -1)
@@ -140,12 +138,8 @@ def sum_outwards(parents: Index, steps: Array) -> Array:
 
 def closures(parents: Index, rows: Iterable[Coordinate]) -> Index:
     """Bonds (closures, 2) among some rows that the tree has not: lengths that close rings."""
-    pairs = dict.fromkeys(
-        (min(row.beads), max(row.beads))
-        for row in rows
-        if row.kind == "length" and min(row.beads) >= 0
-    )
-    found = [(i, j) for i, j in pairs if parents[i] != j and parents[j] != i]
+    pairs = dict.fromkeys(tuple(sorted(row.beads)) for row in rows if row.kind == "length")
+    found = [(i, j) for i, j in pairs if i >= 0 and parents[i] != j and parents[j] != i]
     return np.array(found, dtype=np.int64).reshape(-1, 2)
 
 

@@ -66,11 +66,6 @@ class Kind(NamedTuple):
     label: str | None = None  # in the text of a chain; empty where another row is counted for it
     singular: str = ""  # why there is no gradient where the divisor is 0
 
-    @property
-    def text(self) -> str:
-        """Name in the text of a chain."""
-        return self.name.replace("_", " ") if self.label is None else self.label
-
 
 @exact_step
 def measurable(square):
