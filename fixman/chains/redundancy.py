@@ -42,7 +42,7 @@ def independent(layout: Layout, near: Array | None) -> Mask:
     if not layout.extra:
         return stays
     pattern = layout.pattern
-    dependent, share = _eliminate(pattern, True)
+    dependent, share = _eliminate(pattern)
     if not dependent.any():
         return stays
     x = _generic(layout) if near is None else near
@@ -97,8 +97,7 @@ def _generic(layout: Layout) -> Array:
         along = np.cumsum(rng.uniform(0.9, 1.1, beads.size))
         share = (along - along[i]) / (along[j] - along[i])
         points[beads] = points[beads[i]] + share[:, None] * (points[beads[j]] - points[beads[i]])
-    straightened: Array = points[GHOSTS:].copy()
-    return straightened
+    return np.array(points[GHOSTS:])
 
 
 def _lines(rows: Rows) -> list[tuple[list[int], int, int]]:
@@ -106,7 +105,7 @@ def _lines(rows: Rows) -> list[tuple[list[int], int, int]]:
     return end_to_end(dict.fromkeys(found))  # a bend has two rows
 
 
-def _eliminate(pattern: HardPattern, shares: bool = False) -> tuple[Mask, Mask]:
+def _eliminate(pattern: HardPattern) -> tuple[Mask, Mask]:
     """Which rows depend on those before them, and which have part in any vanishing combination."""
     rows, symbolic = pattern.rows, pattern.symbolic
     rng = np.random.default_rng(0)
@@ -129,8 +128,6 @@ def _eliminate(pattern: HardPattern, shares: bool = False) -> tuple[Mask, Mask]:
     modular.hard_matrix(rows.formulas, rows.beads, terms.astype(np.int32), X, D, V)
     dependent = np.empty(symbolic.size, dtype=bool)
     modular.factor(V, *symbolic, dependent)
-    if not shares:
-        return dependent, dependent
     share = np.where(dependent, _random(rng, dependent.shape), np.uint64(0))
     modular.combine(V, *symbolic, share)
     return dependent, share != 0
