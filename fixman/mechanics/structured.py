@@ -140,7 +140,7 @@ class BlockTridiagonal(Sparse):
     def __init__(
         self, diagonal: ArrayLike, lower: ArrayLike, sizes: ArrayLike | None = None
     ) -> None:
-        D, B = arrays.real(diagonal, (), "diagonal").copy(), arrays.real(lower, (), "lower").copy()
+        D, B = arrays.real(diagonal, (), "diagonal"), arrays.real(lower, (), "lower")
         if D.ndim != 3 or D.shape[0] < 1 or D.shape[1] != D.shape[2]:
             raise ValueError(f"diagonal must have shape (m, k, k), got {D.shape}")
         m, k, _ = D.shape
@@ -150,15 +150,13 @@ class BlockTridiagonal(Sparse):
         if rows.shape != (m,) or rows.dtype.kind not in "iu" or ((rows < 0) | (rows > k)).any():
             raise ValueError(f"sizes must be {m} integers from 0 to {k}, got {sizes!r}")
         self.sizes = rows.astype(np.int64)
-        inside = np.arange(k) < self.sizes[:, None]
-        D[~(np.tri(k, dtype=bool) & inside[:, :, None])] = 0.0
-        D += np.tril(D, -1).swapaxes(1, 2)
-        B[~(inside[1:, :, None] & inside[:-1, None, :])] = 0.0
-        arrays.require_finite(D, D.shape, "diagonal", "block")
-        arrays.require_finite(B, B.shape, "lower", "block")
-        self.diagonal, self.lower = D, B
         self._places = _blocks(k, tuple(self.sizes.tolist()))
         own, below, self.symbolic, place = self._places
+        self.diagonal, self.lower = np.zeros_like(D), np.zeros_like(B)
+        self.diagonal[own], self.lower[below] = D[own], B[below]
+        self.diagonal += np.tril(self.diagonal, -1).swapaxes(1, 2)
+        arrays.require_finite(self.diagonal, D.shape, "diagonal", "block")
+        arrays.require_finite(self.lower, B.shape, "lower", "block")
         self._V = np.zeros(self.symbolic.nnz)
         self._V[place] = np.concatenate([D[own], B[below]])
 
