@@ -450,9 +450,8 @@ def _assemble(
     n, fixed = parents.size, base == "fixed"
     references = topology.references(parents, dim, fixed)
     weights = _arrays.masses(masses, n)
-    table, rows, mask = hard_sets.resolve(
-        references, closures, extra, straight, fixed, weights, hard, rotatable, hydrogens
-    )
+    given = references, closures, extra, straight, fixed, weights, hard, rotatable, hydrogens
+    table, rows, mask = hard_sets.resolve(*given)
     near = redundancy.nearby(drop_redundant, n, dim)
     closing = _soft(np.sort(closures, axis=1), rows)
     chain = Chain(n, dim, base, weights, references, rows, mask, closing=closing)

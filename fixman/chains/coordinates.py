@@ -173,9 +173,8 @@ class Rows:
         straight = dict.fromkeys(bends[int(k)].beads for k in np.flatnonzero(lost & (angles < 1.0)))
         if not straight:
             return "a bend that is folded back cannot be hard in 3-D: give it another angle"
-        return "a straight angle cannot be hard in 3-D: hold such bends in line, " + in_line(
-            straight
-        )
+        advice = "a straight angle cannot be hard in 3-D: hold such bends in line, "
+        return advice + in_line(straight)
 
 
 def in_line(bends: Iterable[tuple[int, ...]]) -> str:
@@ -192,8 +191,7 @@ def chart(references: Index, extra: tuple[Coordinate, ...], fixed: bool) -> Rows
     kinds = np.tile(np.array([LENGTH, ANGLE, TORSION][:dim], dtype=np.int8), (n, 1))
     beads = np.zeros((n, dim, 4), dtype=np.int64)
     for row in range(dim):
-        for slot in range(row + 1):
-            beads[:, row, slot] = references[:, row - slot]
+        beads[:, row, : row + 1] = references[:, row::-1]
         beads[:, row, row + 1] = np.arange(n)
     if not fixed:
         kinds[0] = [NUMBERS[axis] for axis in "xyz"[:dim]]

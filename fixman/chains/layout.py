@@ -290,10 +290,8 @@ class Layout:
         x = np.empty((len(q), self.n, self.dim))
         v = np.empty((0 if rates is None else len(q), self.n, self.dim))
         shape = self.n, self.dim, self.fixed
-        # A copy is writeable, as what the kernel is compiled for.
-        charts.cartesian_frames(
-            q, rates, shape, self.references.copy(), self.outwards, x.ravel(), v.ravel()
-        )
+        tree = self.references.copy(), self.outwards  # writeable, as the kernel is compiled for
+        charts.cartesian_frames(q, rates, shape, *tree, x.ravel(), v.ravel())
         if not (np.isfinite(x).all() and np.isfinite(v).all()):
             raise ValueError("positions overflowed: lengths or rates are too large")
         return x, v

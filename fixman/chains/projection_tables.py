@@ -95,9 +95,8 @@ def _with_distances(rows: Rows, targets: Array) -> tuple[Rows, Index]:
     m = len(rows)
     kinds, beads, columns = rows.kinds.copy(), rows.beads.copy(), rows.columns.copy()
     sides = np.full((m, 2), NONE)
-    lengths = {
-        frozenset(rows.beads[r, :2].tolist()): int(r) for r in np.flatnonzero(kinds == LENGTH)
-    }
+    bonds = np.flatnonzero(kinds == LENGTH).tolist()
+    lengths = {frozenset(beads[r, :2].tolist()): r for r in bonds}
     for r in np.flatnonzero(kinds == ANGLE):
         i, j, k, _ = rows.beads[r].tolist()
         found = [lengths.get(frozenset(pair)) for pair in ((i, j), (j, k))]

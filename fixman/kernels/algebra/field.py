@@ -58,11 +58,8 @@ def dot(a, b):
 
 @exact_step
 def cross(a, b):
-    return (
-        less(times(a[1], b[2]), times(a[2], b[1])),
-        less(times(a[2], b[0]), times(a[0], b[2])),
-        less(times(a[0], b[1]), times(a[1], b[0])),
-    )
+    turns = ((1, 2), (2, 0), (0, 1))
+    return tuple(less(times(a[i], b[j]), times(a[j], b[i])) for i, j in turns)
 
 
 @exact_step

@@ -10,6 +10,7 @@ from fixman.kernels.compiler.steps import exact_step
 # One zero an axis: the number of axes is then part of a type, and known when code is compiled.
 Axes = tuple[int, ...]
 SPACE: Axes = (0, 0, 0)
+TURNS = ((1, 2), (2, 0), (0, 1))  # each axis by the two others
 
 
 @exact_step
@@ -78,18 +79,10 @@ def along(s, a, b):
 @exact_step
 def fused_cross(a, b):
     """a × b."""
-    return (
-        fma(a[1], b[2], -(a[2] * b[1])),
-        fma(a[2], b[0], -(a[0] * b[2])),
-        fma(a[0], b[1], -(a[1] * b[0])),
-    )
+    return tuple(fma(a[i], b[j], -(a[j] * b[i])) for i, j in TURNS)
 
 
 @exact_step
 def cross(a, b):
     """a × b, exactly 0 for parallel vectors: nothing is fused."""
-    return (
-        a[1] * b[2] - a[2] * b[1],
-        a[2] * b[0] - a[0] * b[2],
-        a[0] * b[1] - a[1] * b[0],
-    )
+    return tuple(a[i] * b[j] - a[j] * b[i] for i, j in TURNS)

@@ -278,9 +278,8 @@ def motion_frames(x, v, torque, force, zero, links, n, fixed, out):
             if not measurable(square):
                 return frame
             if torque.size:  # τ of θ is a torque on the α of bond k + 1, and −τ on that of bond k
-                h = (
-                    torque[first_torque + k] - (torque[first_torque + k + 1] if k + 1 < N else 0.0)
-                ) * bond.shrink
+                following = torque[first_torque + k + 1] if k + 1 < N else 0.0
+                h = (torque[first_torque + k] - following) * bond.shrink
             bend = bent(before, bond) if k > 0 else begun(bond)
             joint = loaded(bend, w[k], f, (h_before, h))
             inner, swept = outward(inner, joint, w[k], m[k + 1], kappa)
