@@ -10,23 +10,21 @@ Equations below are numbered as by Lee & Chirikjian.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import linalg, sparse
+from scipy import sparse
 
 from fixman._common import arrays
 from fixman._common.arrays import Array
 from fixman.chains.chain import Chain, single
 from fixman.chains.layout import symmetric_lu
-from fixman.errors import SingularConstraintError
-from fixman.kernels.chain import freely_jointed, hard
+from fixman.kernels.chain import hard
 from fixman.mechanics.dynamics import forward_dynamics
-from fixman.mechanics.refusals import raise_failure
-from fixman.mechanics.structured import Factor, TridiagonalFactor, finite
+from fixman.mechanics.metric import logdet
+from fixman.mechanics.structured import Factor, finite
 
 __all__ = ["Partition"]
 
@@ -55,12 +53,19 @@ class Partition:
     def __init__(self, chain: Chain, x: ArrayLike) -> None:
         self.chain = chain
         self._x = single(chain, x).copy()
+        self._logdet_hard = float(logdet(chain, self._x))  # refuses what cannot be held
         self._order = chain.layout.pattern.order
         self._w = np.repeat(chain.layout.inverse_masses, chain.dim)
-        self._factor = _hard_factor(chain, self._x)
 
     def __repr__(self) -> str:
         return f"<Partition: {self.chain.soft.size} soft, {self.chain.hard.size} hard coordinates>"
+
+    @cached_property
+    def _factor(self) -> Factor:
+        system = self.chain.layout.system
+        V = np.empty(system.symbolic.nnz)
+        hard.matrix_frame(self._x.reshape(-1), system, V)
+        return Factor.of(V, system.symbolic)
 
     @cached_property
     def _B_b(self) -> Matrix:
@@ -104,10 +109,9 @@ class Partition:
         b : (n_soft,) or (n_soft, k)
             Torques minus velocity terms, conjugate to the soft coordinates.
         method : "fused" or "lu"
-            "lu" is the published route (eq. 13), by banded LU, or sparse where H^bb has no band;
-            "lu" loses as many digits as the ratio of masses has.  "fused" forms no block of soft
-            coordinates; for linear chains of bonds it is `fixman.forward_dynamics`, accurate for
-            any masses.
+            "lu" is the published route (eq. 13), by sparse LU in the order of the band; it loses as
+            many digits as the ratio of masses has.  "fused" forms no block of soft coordinates; for
+            linear chains of bonds it is `fixman.forward_dynamics`, accurate for any masses.
 
         Raises
         ------
@@ -140,7 +144,7 @@ class Partition:
             e = np.empty_like(d)
             if d.size:
                 H = self.H_bb[order][:, order]
-                e[order] = _lu(H, self.chain.layout.linear, finite(d)[order])
+                e[order] = symmetric_lu(H, "NATURAL").solve(finite(d)[order])
             return finite(c - self.H_ab @ e)
 
     def _push(self, F: Array, w: Array) -> Array:
@@ -170,7 +174,7 @@ class Partition:
     @property
     def logdet_hard(self) -> float:
         """Return ln det H^bb, twice the Fixman potential over kT."""
-        return self._factor.logdet
+        return self._logdet_hard
 
     @cached_property
     def logdet_free(self) -> float:
@@ -203,29 +207,3 @@ class Partition:
         with np.errstate(all="ignore"):
             G: Array = (J / self._w) @ J.T
         return finite(G)
-
-
-def _hard_factor(chain: Chain, x: Array) -> Factor:
-    layout = chain.layout
-    if layout.links.size:
-        joints = layout.links[0], (0,) * chain.dim, layout.fixed
-        work = np.empty((layout.links.shape[1] - 1, freely_jointed.UNITS))
-        found = freely_jointed.factored(x.reshape(-1), 0, 0, joints, True, work.reshape(-1), 0.0)
-        if found == found:
-            return TridiagonalFactor(work[:, freely_jointed.INVERSE], work[1:, freely_jointed.G])
-        raise_failure(chain, x, 0)
-    V = np.empty(layout.pattern.symbolic.nnz)
-    if hard.matrix_frame(x.reshape(-1), layout.system, V):
-        with suppress(SingularConstraintError):
-            return Factor.of(V, layout.pattern.symbolic)
-    raise_failure(chain, x, 0)
-
-
-def _lu(H: Any, banded: bool, d: Array) -> Array:
-    if not banded:
-        return np.asarray(symmetric_lu(H, "NATURAL").solve(d))
-    diagonals = H.todia()
-    h = int(np.abs(diagonals.offsets).max(initial=0))
-    bands = np.zeros((2 * h + 1, len(d)))
-    bands[h - diagonals.offsets, : diagonals.data.shape[1]] = diagonals.data
-    return np.asarray(linalg.solve_banded((h, h), bands, d))

@@ -230,7 +230,7 @@ class TridiagonalFactor(Factor):
     def __init__(self, inverse: Array, g: Array) -> None:
         V = np.empty(inverse.size + g.size)
         V[::2], V[1::2] = 1.0 / inverse, -g
-        super().__init__(V, np.ascontiguousarray(inverse), _neighbours(inverse.size))
+        super().__init__(V, inverse, _neighbours(inverse.size))
 
     def inverse_on_pattern(self) -> Array:
         """Return diagonal and off-diagonal of A⁻¹ as (2, m), in O(m)."""

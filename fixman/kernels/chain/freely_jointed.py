@@ -27,7 +27,7 @@ from fixman.kernels.algebra.vectors import cross, dot, minus, plus, put_states, 
 from fixman.kernels.chain.hard import aligned
 from fixman.kernels.chain.rows import measurable
 from fixman.kernels.compiler import lanes as lane
-from fixman.kernels.compiler.lanes import exact, exact_entry, exact_kernel, fma, lanes, load, put
+from fixman.kernels.compiler.lanes import exact, exact_kernel, fma, lanes, load, put
 from fixman.kernels.compiler.steps import exact_step
 from fixman.kernels.factors.sparse import LN2, multiplied
 from fixman.kernels.factors.tridiagonal import inverse_before, onward
@@ -66,7 +66,7 @@ def uneven(w, fixed):
     return most > UNEVEN * least
 
 
-@exact_entry
+@exact
 def factored(x, at, stride, chain, apart, work, like):
     """Store LDLᵀ in ``work``; if that is None, return ln det H^bb.
 
