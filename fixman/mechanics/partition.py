@@ -164,12 +164,8 @@ class Partition:
         A stretched rod has a tension > 0; those of hard angles are torques.
         """
         f = single(self.chain, force, "force")
-        arrays.require_finite(f, self._x.shape, "force")
-        if self.chain.layout.links.size:
-            rest = np.zeros_like(self._x)
-            return forward_dynamics(self.chain, self._x, rest, force=f).tension.copy()
-        with np.errstate(all="ignore"):
-            return -self._push(f.ravel(), self._w)
+        rest = np.zeros_like(self._x)
+        return forward_dynamics(self.chain, self._x, rest, force=f).tension.copy()
 
     @property
     def logdet_hard(self) -> float:
