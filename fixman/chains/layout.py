@@ -206,6 +206,22 @@ class Layout:
         return topology.outwards(self.references[:, 0].copy())
 
     @cached_property
+    def hinges(self) -> tuple[Index, Index, Array, Index]:
+        """Of each bead the parent, the bead whose bond is its axis, a sign, and a torsion's start.
+
+        The axis runs along that bond, or against it (−1) for a bead that hangs on the root of a
+        free chain beside its first child.  The torsion starts from a bead with the same axis, or
+        (−1) from the bond before the axis.
+        """
+        parent, angle = self.references[:, :2].T
+        against = (parent == 0) & (angle >= 0) & (not self.fixed)
+        host, sign = np.where(against, angle, parent), np.where(against, -1.0, 1.0)
+        torsion = self.references[:, 2] if self.dim == 3 else np.full(self.n, -1)
+        one, two = self.references[np.maximum(torsion, 0), :2].T
+        alike = ((one == parent) & (two == angle)) | ((one == angle) & (two == parent))
+        return parent.copy(), host, sign, np.where(alike & (torsion >= 0), torsion, -1)
+
+    @cached_property
     def has_ends(self) -> bool:
         """Whether the beads are bonded in a line."""
         parents = self.references[:, 0]
@@ -290,8 +306,7 @@ class Layout:
         x = np.empty((len(q), self.n, self.dim))
         v = np.empty((0 if rates is None else len(q), self.n, self.dim))
         shape = self.n, self.dim, self.fixed
-        tree = self.references.copy(), self.outwards  # writeable, as the kernel is compiled for
-        charts.cartesian_frames(q, rates, shape, *tree, x.ravel(), v.ravel())
+        charts.cartesian_frames(q, rates, shape, self.hinges, self.outwards, x.ravel(), v.ravel())
         if not (np.isfinite(x).all() and np.isfinite(v).all()):
             raise ValueError("positions overflowed: lengths or rates are too large")
         return x, v

@@ -1,8 +1,7 @@
 """Whole charts, frame by frame: x → q, q → x with velocities, and inverse dynamics.
 
-``references (n, d)`` holds for each bead its parent, angle reference and torsion reference, which
-come before it in ``sequence (n,)``; the chart rows of bead k are rows k d … k d + d − 1 of the
-coordinate table.
+The references of a bead come before it in ``sequence (n,)``; the chart rows of bead k are rows
+k d … k d + d − 1 of the coordinate table.
 """
 
 import math
@@ -195,26 +194,6 @@ def gradient_rows(x, n, dim, fixed, kinds, points, B, sines):
     return finite
 
 
-@jit
-def hinge(references, k, dim, fixed):
-    """Where bead k turns: the bead whose bond is its axis, a sign, and where its torsion starts.
-
-    The axis runs along that bond, or against it (−1) where bead k hangs on the root of a free
-    chain beside its first child.  The torsion starts from the bead returned last, which has the
-    same axis, or (−1) from the bond before the axis.
-    """
-    parent, angle = references[k, 0], references[k, 1]
-    host, along = parent, 1.0
-    if not fixed and parent == 0 and angle >= 0:
-        host, along = angle, -1.0
-    t = references[k, 2] if dim == 3 else -1
-    if t >= 0:
-        one, two = references[t, 0], references[t, 1]
-        if (one == parent and two == angle) or (one == angle and two == parent):
-            return host, along, t
-    return host, along, -1
-
-
 @exact_step
 def bond_frame(e, radial, c, s):
     """Direction ê and ŷ of a bond at an angle from its axis, in a half plane, made orthonormal."""
@@ -241,7 +220,7 @@ def chart_vector(q, frame, c, dim):
 
 
 @jit
-def cartesian_frames(q, qd, shape, references, sequence, x, v):
+def cartesian_frames(q, qd, shape, hinges, sequence, x, v):
     """Positions, and velocities where there are rates ``qd``, from chart coordinates.
 
     ``shape`` is n, dim and whether the base is fixed; x and v are flat.  Each bond carries a frame
@@ -250,6 +229,7 @@ def cartesian_frames(q, qd, shape, references, sequence, x, v):
     chain.  Frames are made orthonormal at every bead, else rounding grows along the chain.
     """
     n, dim, fixed = shape
+    parents, hosts, signs, starts = hinges
     none = (0.0, 0.0, 0.0)
     E, Y, R = np.zeros(3 * n + 9), np.zeros(3 * n + 9), np.zeros(3 * n + 9)
     # Summing positions loses a digit every hundred bonds; the rounding of each sum is kept.
@@ -267,14 +247,13 @@ def cartesian_frames(q, qd, shape, references, sequence, x, v):
                 if qd is not None:
                     put_vector(V, i, SPACE, chart_vector(qd, frame, c, dim))
                 continue
-            parent = references[k, 0] + 3
-            host, along, same = hinge(references, k, dim, fixed)
-            axis = scaled(along, vector(E, host + 3, SPACE, 0.0))
+            parent, host, same = parents[k] + 3, hosts[k] + 3, starts[k]
+            axis = scaled(signs[k], vector(E, host, SPACE, 0.0))
             length, angle, torsion = chart_vector(q, frame, c, dim)
             if dim == 2:
                 radial = (-axis[1], axis[0], 0.0)
             else:
-                half_plane = scaled(-1.0, vector(Y, host + 3, SPACE, 0.0))
+                half_plane = scaled(-1.0, vector(Y, host, SPACE, 0.0))
                 if same >= 0:
                     half_plane = vector(R, same + 3, SPACE, 0.0)
                 radial = scaled(math.sin(torsion), vec.cross(axis, half_plane))
@@ -289,7 +268,7 @@ def cartesian_frames(q, qd, shape, references, sequence, x, v):
             put_vector(low, i, SPACE, rest)
             if qd is not None:
                 stretch, bend, twist = chart_vector(qd, frame, c, dim)
-                turn = vector(omega, host + 3, SPACE, 0.0)
+                turn = vector(omega, host, SPACE, 0.0)
                 if same >= 0:
                     turn = vector(Omega, same + 3, SPACE, 0.0)
                 turn = plus(turn, scaled(twist, axis))
