@@ -287,15 +287,12 @@ def cartesian_frames(q, qd, shape, hinges, sequence, x, v):
 
 
 @exact
-def chart_row(P, rows, c, k, fixed, B):
-    """Row c of the chart into B; where its bead k is there, and |∂q/∂x_k|², 0 if it is singular."""
-    kinds, points, columns = rows
+def chart_row(P, rows, c, fixed, B):
+    """Row c of the chart into B; where its own bead is there, and |∂q/∂x|² of it, 0 if singular."""
+    kinds, points, _ = rows
     if not wilson_row(P, kinds, points, c, fixed, B, 0) > row.SMALLEST_SINE:
         return 0, 0.0
-    own = 0
-    while entry(columns, 4 * c + own) != k:
-        own += 1
-    own *= 3
+    own = 3 * (entry(row.BEADS, entry(kinds, c)) - 1)
     return own, B[own] ** 2 + B[own + 1] ** 2 + B[own + 2] ** 2
 
 
@@ -320,7 +317,7 @@ def inverse_frames(x, v, qdd, F, masses, dim, fixed, rows, sequence):
             for a in range(dim):
                 y[first + a] = 0.0
             for c in range(first, first + dim):
-                own, norm = chart_row(P, rows, c, k, fixed, B)
+                own, norm = chart_row(P, rows, c, fixed, B)
                 if norm == 0.0:
                     return frame
                 lack = qdd[frame, c] - row_curvature(P, V, kinds, points, c, fixed)
@@ -333,7 +330,7 @@ def inverse_frames(x, v, qdd, F, masses, dim, fixed, rows, sequence):
         check = 0.0
         for k in sequence[::-1]:
             for c in range(k * dim, k * dim + dim):
-                own, norm = chart_row(P, rows, c, k, fixed, B)
+                own, norm = chart_row(P, rows, c, fixed, B)
                 along = 0.0
                 for a in range(dim):
                     along += B[own + a] * F[at + k * dim + a]
