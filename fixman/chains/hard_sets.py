@@ -252,8 +252,7 @@ def _turning(parents: Index, closures: Index, named: ArrayLike | None, fixed: bo
             raise ValueError(f"rotatable names ({i}, {j}), which is no bond of this chain")
     joined = topology.graph(n + 1, named % (n + 1))  # the base point is the last node
     label = csgraph.connected_components(joined, directed=False)[1]
-    turning: Index = bonds[label[bonds[:, 0]] == label[bonds[:, 1]]]
-    return turning
+    return np.asarray(bonds[label[bonds[:, 0]] == label[bonds[:, 1]]])
 
 
 def rotatable(parents: Index, closures: Index, fixed: bool = False) -> Index:

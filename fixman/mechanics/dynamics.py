@@ -294,8 +294,7 @@ def _shortest_bonds(chain: Chain, x: Array) -> Array:
     bonds = chain.layout.hard_rows.parts(2)
     bonds = bonds.take(np.flatnonzero((bonds.columns[:, :2] >= 0).all(axis=1)))
     steps, _ = bonds.values(x)
-    found: Array = np.where(steps > 0.0, steps, np.inf).min(axis=1, initial=np.inf)
-    return found
+    return np.asarray(np.where(steps > 0.0, steps, np.inf).min(axis=1, initial=np.inf))
 
 
 def _require_digits(near: Array, shortest: Array, lead: Lead) -> None:

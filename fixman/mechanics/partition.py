@@ -133,8 +133,7 @@ class Partition:
         w = self._w if b.ndim == 1 else self._w[:, None]
         with np.errstate(all="ignore"):
             F = self._B_a.T @ b
-            answer: Array = self._B_a @ (w * (F + self._B_b.T @ self._push(F, w)))
-        return finite(answer)
+            return finite(self._B_a @ (w * (F + self._B_b.T @ self._push(F, w))))
 
     def _solve_lu(self, b: Array) -> Array:
         """c − f of eq. 13."""
@@ -201,5 +200,4 @@ class Partition:
         _, J = chain.cartesian(chain.internal(self._x), unit)
         J = J.reshape(chain.soft.size, chain.n * chain.dim)
         with np.errstate(all="ignore"):
-            G: Array = (J / self._w) @ J.T
-        return finite(G)
+            return finite((J / self._w) @ J.T)
