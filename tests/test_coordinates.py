@@ -106,8 +106,9 @@ def test_singular_rows_are_named_up_to_three():
 )
 def test_hard_rows_of_a_linear_chain_stand_in_the_narrowest_band(dim, hard, narrowest):
     """In the order of the public coordinates it is 5 with angles and 11 with torsions."""
-    _, i, j, _ = fx.Chain.linear(12, dim=dim, hard=hard).layout.pattern.terms.T
-    assert (j // 4 - i // 4).max() == narrowest
+    pattern = fx.Chain.linear(12, dim=dim, hard=hard).layout.pattern
+    i, j = (pattern.slots.row[pair] for pair in pattern.pairs)
+    assert (j - i).max() == narrowest
 
 
 def test_the_first_planar_angle_is_measured_from_the_x_axis():

@@ -341,7 +341,7 @@ def test_the_factor_stays_sparse(hard):
     assert fill(comb(800)) < 1.1 * fill(comb(100))
     tree = fx.Chain.branched(random_parents(np.random.default_rng(0), 500, 500))
     bonds = tree.layout.pattern
-    assert bonds.symbolic.nnz == np.unique(bonds.terms[:, 0]).size  # nothing is filled in
+    assert bonds.symbolic.nnz == np.unique(bonds.places).size  # nothing is filled in
     assert fill(fx.Chain.ring(400)) < 3
     narrow = [fx.Chain.from_bonds(2 * n, ladder(n)) for n in (50, 400)]
     assert fill(narrow[1]) < 1.2 * fill(narrow[0])
@@ -356,7 +356,7 @@ def test_no_rows_of_a_tree_fill_anything_in(base):
         rows = fx.Chain.branched(parents, base=base).layout.rows
         hard = (rows.kinds >= LENGTH) & ~rows.external & (rng.random(900) < 0.7)
         pattern = fx.Chain.branched(parents, base=base, hard=hard).layout.pattern
-        assert pattern.symbolic.nnz == np.unique(pattern.terms[:, 0]).size
+        assert pattern.symbolic.nnz == np.unique(pattern.places).size
 
 
 def test_extra_rows_are_hard_and_last():
