@@ -111,8 +111,7 @@ def _eliminate(pattern: HardPattern) -> tuple[Mask, Mask]:
     rng = np.random.default_rng(0)
     X = _random(rng, (rows.n + GHOSTS, 3))
     D = _random(rng, (rows.n, 3))
-    away = PRIME - 1
-    X[:GHOSTS] = [(away, away, 0), (away, 0, 0), (0, 0, 0)]
+    X[:GHOSTS] = GHOST_POINTS.astype(np.int64) % PRIME
     if rows.dim == 2:
         X[:, 2] = 0
     for line, i, j in _lines(rows):
