@@ -315,12 +315,10 @@ class Chain:
             mask = hard_sets.hard_mask(mask, table, n * dim)
             straight_bends.refuse_over(mask, table, straight_bends.over(lines, table, n * dim))
             bonds = [("length", pair) for pair in data.get("closing", ())]
-            rows = hard_sets.extra_rows(bonds, n, dim, fixed, EXTRA)
-            closing = topology.closures(references[:, 0], rows)
+            soft = tuple((i, j) for _, (i, j) in hard_sets.extra_rows(bonds, n, dim, fixed))
         except UNREADABLE as error:
             what = error if isinstance(error, ValueError) else repr(error)
             raise ValueError(f"text is not a chain written by Chain.to_json: {what}") from None
-        soft = _soft(closing, (*extra, *redundant))
         return cls(n, dim, base, masses, references, extra, mask, redundant, soft)
 
     def internal(self, x: ArrayLike) -> Array:
