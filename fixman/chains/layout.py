@@ -207,11 +207,11 @@ class Layout:
 
     @cached_property
     def hinges(self) -> tuple[Index, Index, Array, Index]:
-        """Of each bead the parent, the bead whose bond is its axis, a sign, and a torsion's start.
+        """Parents, beads whose bonds are axes of these beads, signs, and starts of torsions.
 
-        The axis runs along that bond, or against it (−1) for a bead that hangs on the root of a
-        free chain beside its first child.  The torsion starts from a bead with the same axis, or
-        (−1) from the bond before the axis.
+        An axis runs along that bond, or against it (−1) for a bead that hangs on the root of a
+        free chain beside its first child.  A torsion starts from a bead with the same axis, or (−1)
+        from the bond before the axis.
         """
         parent, angle = self.references[:, :2].T
         against = (parent == 0) & (angle >= 0) & (not self.fixed)

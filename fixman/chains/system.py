@@ -172,8 +172,8 @@ class System:
 
     def molecules(self) -> Index:
         """Return the number of the chain of each bead (n,)."""
-        sizes = [chain.n for chain, many in self.kinds for _ in range(many)]
-        return np.repeat(np.arange(len(sizes)), sizes)
+        beads, counts = zip(*((chain.n, many) for chain, many in self.kinds), strict=True)
+        return np.repeat(np.arange(sum(counts)), np.repeat(beads, counts))
 
     def place(self, bead: int) -> str:
         """Name a bead, from 0 on, by its chain and its number there."""
