@@ -52,8 +52,8 @@ class Coordinate(NamedTuple):
 class Rows:
     """A table of coordinates of a chain, as the kernels read it.
 
-    ``kinds (m,)`` are places in `KINDS`, ``beads (m, 4)`` padded bead numbers, ``columns (m, 4)``
-    the mobile beads that each slot moves, −1 for none.
+    ``kinds (m,)`` are places in `KINDS`, ``beads (m, 4)`` bead numbers after the ghosts, the last
+    one repeated, ``columns (m, 4)`` the mobile beads that each slot moves, −1 for none.
     """
 
     n: int
@@ -92,9 +92,8 @@ class Rows:
     @cached_property
     def external(self) -> NDArray[np.bool_]:
         """Rows that place a free chain in space: positions, and what touches a ghost."""
-        size: Index = self.trait("beads")
-        touches = ((self.beads < GHOSTS) & (np.arange(4) < size[:, None])).any(axis=1)
-        return np.asarray(((size == 1) | touches) & (not self.fixed))
+        touches = (self.beads < GHOSTS).any(axis=1)
+        return np.asarray(((self.trait("beads") == 1) | touches) & (not self.fixed))
 
     def values(self, x: Array) -> tuple[Array, int]:
         """Values (frames, m) in configurations (..., n, d), and the first bad frame or −1."""
@@ -124,10 +123,9 @@ class Rows:
         bonds = BONDS[self.formulas]
         row, slot = np.nonzero(bonds if size == 2 else bonds[:, :-1] & bonds[:, 1:])
         kinds = np.full(row.size, LENGTH if size == 2 else ANGLE, dtype=np.int8)
-        beads, columns = np.zeros((row.size, 4), np.int32), np.full((row.size, 4), -1, np.int32)
-        slots = slot[:, None] + np.arange(size)
-        beads[:, :size] = self.beads[row[:, None], slots]
-        columns[:, :size] = self.columns[row[:, None], slots]
+        slots = slot[:, None] + np.minimum(np.arange(4), size - 1)
+        beads, columns = (table[row[:, None], slots] for table in (self.beads, self.columns))
+        columns[:, size:] = -1
         return Rows(self.n, self.dim, self.fixed, kinds, beads, columns)
 
     def refuse_lengths(self, x: Array, frame: int, error: type[FrameError]) -> None:
@@ -202,8 +200,9 @@ def chart(references: Index, extra: tuple[Coordinate, ...], fixed: bool) -> Rows
         more_beads[row, : len(c.beads)] = c.beads
     kinds = np.concatenate([kinds.ravel(), more_kinds])
     beads = np.concatenate([beads.reshape(-1, 4), more_beads])
-    used = np.arange(4) < np.array([kind.beads for kind in KINDS])[kinds][:, None]
+    size = kernel.BEADS[kinds]
     # Ghosts have none: on a fixed base they stay, on a free chain bead 0 has their gradients.
-    columns = np.where(used & (beads >= 0), beads, -1)
-    padded = np.where(used, beads + GHOSTS, 0)
-    return Rows(n, dim, fixed, kinds, padded.astype(np.int32), columns.astype(np.int32))
+    columns = np.where((np.arange(4) < size[:, None]) & (beads >= 0), beads, -1).astype(np.int32)
+    for slot in range(1, 4):
+        beads[:, slot] = np.where(slot < size, beads[:, slot], beads[:, slot - 1])
+    return Rows(n, dim, fixed, kinds, (beads + GHOSTS).astype(np.int32), columns)

@@ -114,9 +114,6 @@ class HardPattern:
         products, which = self._products
         ends, meets, pulls = self._meets
         front = GHOSTS if rows.fixed else 0
-        # Points that a row does not have are its last one again.
-        last = np.minimum(np.arange(4), rows.trait("beads")[:, None] - 1)
-        points = np.take_along_axis(rows.beads, last, axis=1)
         kinds = np.where((rows.formulas == LENGTH) & squares, SQUARE, rows.formulas)
         s, t = self.pairs
         share = slots.sign[s] * slots.sign[t] * inverse_masses[slots.bead[s]]
@@ -126,7 +123,7 @@ class HardPattern:
             n=rows.n,
             front=front,
             kinds=kinds.astype(np.int8),
-            points=int32(points - GHOSTS + front),
+            points=int32(rows.beads - GHOSTS + front),
             vectors=int32(self.vectors),
             products=int32(products),
             weights=weights,

@@ -106,6 +106,6 @@ def _with_distances(rows: Rows, targets: Array) -> tuple[Rows, Index]:
             continue
         sides[r] = found
         kinds[r] = LENGTH
-        beads[r] = [i, k, 0, 0]
+        beads[r] = [i, k, k, k]
         columns[r] = [columns[r, 0], columns[r, 2], -1, -1]
     return Rows(rows.n, rows.dim, rows.fixed, kinds, beads, columns), sides
