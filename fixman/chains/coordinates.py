@@ -195,9 +195,7 @@ def chart(references: Index, extra: tuple[Coordinate, ...], fixed: bool) -> Rows
         kinds[0] = [NUMBERS[axis] for axis in "xyz"[:dim]]
         beads[0] = 0
     more_kinds = np.array([NUMBERS[c.kind] for c in extra], dtype=np.int8)
-    more_beads = np.zeros((len(extra), 4), dtype=np.int64)
-    for row, c in enumerate(extra):
-        more_beads[row, : len(c.beads)] = c.beads
+    more_beads = np.array([(*c.beads, 0, 0, 0)[:4] for c in extra], np.int64).reshape(-1, 4)
     kinds = np.concatenate([kinds.ravel(), more_kinds])
     beads = np.concatenate([beads.reshape(-1, 4), more_beads])
     size = kernel.BEADS[kinds]
