@@ -78,7 +78,7 @@ class _Wide(HardPattern):
         pairs = self.slots.row, self.slots.bead
         shape = len(self.rows), self.rows.n
         moves = sparse.csr_array((np.ones(self.slots.bead.size), pairs), shape)
-        found = (moves @ moves.T).tocsr()
+        found = sparse.csr_array(moves @ moves.T)
         found.sort_indices()
         return found
 

@@ -87,7 +87,8 @@ class Sparse:
 
     def __init__(self, matrix: Any, symbolic: sparse.Symbolic | None = None) -> None:
         shape: Any = getattr(matrix, "shape", ())
-        if not issparse(matrix) or shape != shape[:1] * 2:
+        square = issparse(matrix) and shape == shape[:1] * 2
+        if not square:
             got = f"{type(matrix).__name__} of shape {shape}"
             raise ValueError(f"matrix must be a scipy.sparse array (m, m), got a {got}")
         m = shape[0]
