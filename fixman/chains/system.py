@@ -106,10 +106,13 @@ class System:
 
     def split(self, x: ArrayLike) -> list[Array]:
         """Positions or velocities (..., n, dim) as (..., count, beads, dim), one array a kind."""
-        ends = np.cumsum([chain.n * many for chain, many in self.kinds])
-        parts = np.split(arrays.real(x, (self.n, self.dim), "x"), ends[:-1], axis=-2)
-        both = zip(parts, self.kinds, strict=True)
-        return [y.reshape(*y.shape[:-2], many, c.n, self.dim) for y, (c, many) in both]
+        array, parts, at = arrays.real(x, (self.n, self.dim), "x"), [], 0
+        for chain, many in self.kinds:
+            end = at + chain.n * many
+            shape = (*array.shape[:-2], many, chain.n, self.dim)
+            parts.append(array[..., at:end, :].reshape(shape))
+            at = end
+        return parts
 
     def join(self, parts: Sequence[Array]) -> Array:
         """Put together what `split` took apart."""
