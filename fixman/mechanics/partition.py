@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import sparse
+from scipy import linalg, sparse
 
 from fixman._common import arrays
 from fixman._common.arrays import Array
@@ -109,9 +109,10 @@ class Partition:
         b : (n_soft,) or (n_soft, k)
             Torques minus velocity terms, conjugate to the soft coordinates.
         method : "fused" or "lu"
-            "lu" is the published route (eq. 13), by sparse LU in the order of the band; it loses as
-            many digits as the ratio of masses has.  "fused" forms no block of soft coordinates; for
-            linear chains of bonds it is `fixman.forward_dynamics`, accurate for any masses.
+            "lu" is the published route (eq. 13), by banded LU, or sparse where H^bb has no band;
+            "lu" loses as many digits as the ratio of masses has.  "fused" forms no block of soft
+            coordinates; for linear chains of bonds it is `fixman.forward_dynamics`, accurate for
+            any masses.
 
         Raises
         ------
@@ -143,7 +144,7 @@ class Partition:
             e = np.empty_like(d)
             if d.size:
                 H = self.H_bb[order][:, order]
-                e[order] = symmetric_lu(H, "NATURAL").solve(finite(d)[order])
+                e[order] = _lu(H, self.chain.layout.linear, finite(d)[order])
             return finite(c - self.H_ab @ e)
 
     def _push(self, F: Array, w: Array) -> Array:
@@ -201,3 +202,13 @@ class Partition:
         J = J.reshape(chain.soft.size, chain.n * chain.dim)
         with np.errstate(all="ignore"):
             return finite((J / self._w) @ J.T)
+
+
+def _lu(H: Any, banded: bool, d: Array) -> Array:
+    if not banded:
+        return np.asarray(symmetric_lu(H, "NATURAL").solve(d))
+    diagonals = H.todia()
+    h = int(np.abs(diagonals.offsets).max(initial=0))
+    bands = np.zeros((2 * h + 1, len(d)))
+    bands[h - diagonals.offsets, : diagonals.data.shape[1]] = diagonals.data
+    return np.asarray(linalg.solve_banded((h, h), bands, d))
