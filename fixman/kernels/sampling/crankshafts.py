@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fixman.kernels.algebra import vectors as vec
 from fixman.kernels.algebra.random import WORDS
 from fixman.kernels.chain import hard
 from fixman.kernels.compiler import addresses
@@ -75,14 +76,12 @@ def proposal(words, moves, move, X, width, dim):
             one = front + moves.order[moves.rings[i]]
         two = front + moves.order[end]
     c, s, words = spin(words, width)
-    x = X[dim * two] - X[dim * one]
-    y = X[dim * two + 1] - X[dim * one + 1]
-    z = X[dim * two + 2] - X[dim * one + 2]
-    square = x * x + y * y + z * z
+    axis = vec.minus(vec.vector(X, two, vec.SPACE, 0.0), vec.vector(X, one, vec.SPACE, 0.0))
+    square = vec.dot(axis, axis)
     if not square > 0.0:
         return (first, end, two), (1.0, 0.0, 0.0, 0.0), False, words
-    s /= math.sqrt(square)
-    return (first, end, two), (c, s * x, s * y, s * z), True, words
+    axis = vec.scaled(s / math.sqrt(square), axis)
+    return (first, end, two), (c, axis[0], axis[1], axis[2]), True, words
 
 
 @exact_kernel
@@ -148,12 +147,8 @@ def advance(x, random, tally, system, potential, moves, kT, sweeps, replicas):
     ``random`` flat, ``tally (R, 3)``; ``system`` is None where the ensemble is stiff.  A
     sweep begins with the weight found anew.
     """
-    n, dim = x.shape[1], x.shape[2]
-    fixed = moves.front.size
-    count = moves.kinds.size
-    X = np.empty(fixed + n * dim)
-    Y = np.empty(fixed + n * dim)
-    F = np.zeros(fixed + n * dim)
+    n, dim, count, fixed = x.shape[1], x.shape[2], moves.kinds.size, moves.front.size
+    X, Y, F = np.empty(fixed + n * dim), np.empty(fixed + n * dim), np.zeros(fixed + n * dim)
     for k in range(fixed):
         X[k] = Y[k] = moves.front[k]
     space = block_of(system)

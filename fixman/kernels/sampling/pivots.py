@@ -164,24 +164,19 @@ def write(x, replica, units, lengths, m, options, backward):
     dim, fixed = options
     N = units.shape[0]
     for a in range(dim):
-        centre = moved = total = place = 0.0
-        if not fixed:
-            place = x[replica, 0, a]
-            centre = moved = m[0] * place
-            total = m[0]
+        shift, total = 0.0, m[0]
+        place = 0.0 if fixed else x[replica, 0, a]
         for j in range(N):
             k = N - 1 - j if backward else j
             bead = j + 1 - fixed
             place += lengths[replica, j] * units[k, a]
             if not fixed:
-                centre += m[bead] * x[replica, bead, a]
-                moved += m[bead] * place
+                shift += m[bead] * (x[replica, bead, a] - place)
                 total += m[bead]
             x[replica, bead, a] = place
         if not fixed:
-            shift = (centre - moved) / total
             for bead in range(N + 1):
-                x[replica, bead, a] += shift
+                x[replica, bead, a] += shift / total
 
 
 @jit

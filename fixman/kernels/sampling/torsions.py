@@ -100,15 +100,13 @@ def bond(units, lengths, k):
 @jit
 def look_ahead(units, lengths, m, ahead, about):
     """Fill inertias of what is beyond each joint and turns with it, and the sᵀ I s of the joint."""
-    ahead[:] = 0.0
+    inertia = np.zeros((6, 6))
     for k in range(lengths.size - 2, 0, -1):
-        u = units[k, 0], units[k, 1], units[k, 2]
-        b, c = bond(units, lengths, k), bond(units, lengths, k + 1)
-        if k < lengths.size - 2:
-            ahead[k] = ahead[k + 1]
-            shift(ahead[k], (-b[0], -b[1], -b[2]))
-        add_point(ahead[k], m[k + 2], (b[0] + c[0], b[1] + c[1], b[2] + c[2]))
-        about[k] = release(ahead[k], u)
+        b = bond(units, lengths, k)
+        add_point(inertia, m[k + 2], bond(units, lengths, k + 1))
+        shift(inertia, (-b[0], -b[1], -b[2]))
+        about[k] = release(inertia, (units[k, 0], units[k, 1], units[k, 2]))
+        ahead[k] = inertia
 
 
 @jit
@@ -168,10 +166,7 @@ def sweep(words, units, lengths, m, space, width):
 
 @jit
 def advance(x, random, tally, lengths, masses, space, sweeps, replicas):
-    """Do the sweeps from ``sweeps[0]`` to ``sweeps[1]`` on some replicas, in place.
-
-    As `pivots.advance`, of free chains; ``space`` as in `sweep`.
-    """
+    """`pivots.advance` of free chains; ``space`` as in `sweep`."""
     N = lengths.shape[1]
     units = np.zeros((N, 3))
     there = np.empty(N)

@@ -18,15 +18,11 @@ product of its diagonal, and where it is refused all that hangs on the bead is d
 
 import math
 
+from fixman.kernels.algebra import triples as mat
+from fixman.kernels.algebra import vectors as vec
 from fixman.kernels.algebra.random import following, fraction
 from fixman.kernels.compiler.lanes import exact, exact_kernel, fma
-from fixman.kernels.compiler.steps import exact_step
 from fixman.kernels.factors.tridiagonal import onward
-
-
-@exact_step
-def twice(bits):
-    return 2.0 * fraction(bits) - 1.0
 
 
 @exact
@@ -35,9 +31,9 @@ def direction(a, b, c, d, dim):
     z = 1.0
     while not 0.0 < z < 1.0:
         bits, a, b, c, d = following(a, b, c, d)
-        x = twice(bits)
+        x = 2.0 * fraction(bits) - 1.0
         bits, a, b, c, d = following(a, b, c, d)
-        y = twice(bits)
+        y = 2.0 * fraction(bits) - 1.0
         z = x * x + y * y
     s = 2.0 * math.sqrt(1.0 - z) if dim == 3 else 1.0 / math.sqrt(z)
     return s * x, s * y, 1.0 - 2.0 * z if dim == 3 else 0.0, a, b, c, d
@@ -47,28 +43,20 @@ def direction(a, b, c, d, dim):
 def branch(work, begins, k, w):
     """K of a bead on which several bonds hang, and the root of det over its diagonal's product.
 
-    K = w − Σ p pᵀ / (w + a), bond by bond, with p = K u and w + uᵀ K u for w + a.
+    K = w − Σ p pᵀ / (w + a), bond by bond, with p = K u and w + uᵀ K u for w + a; by `triples`.
     """
-    keep = 1.0
-    xx = yy = zz = w
-    xy = xz = yz = 0.0
+    K, keep = (w, 0.0, 0.0, w, 0.0, w), 1.0
     j = k - 1
     while j >= begins[k]:
-        x, y, z = work[4 * j], work[4 * j + 1], work[4 * j + 2]
-        px = xx * x + xy * y + xz * z
-        py = xy * x + yy * y + yz * z
-        pz = xz * x + yz * y + zz * z
-        pivot = work[4 * j + 3] + max(x * px + y * py + z * pz, 0.0)
+        u = mat.load3(work, 4 * j, 0.0)
+        p = mat.times_symmetric(K, u)
+        pivot = work[4 * j + 3] + max(vec.dot(u, p), 0.0)
         keep *= pivot / (work[4 * j + 3] + w)
-        share = 1.0 / pivot
-        xx -= share * px * px
-        yy -= share * py * py
-        zz -= share * pz * pz
-        xy -= share * px * py
-        xz -= share * px * pz
-        yz -= share * py * pz
+        x, y, z = p
+        square = x * x, x * y, x * z, y * y, y * z, z * z
+        K = vec.minus(K, vec.scaled(1.0 / pivot, square))
         j = begins[j] - 1
-    return (xx, yy, zz, xy, xz, yz), math.sqrt(keep)
+    return K, math.sqrt(keep)
 
 
 @exact
@@ -119,9 +107,9 @@ def draw_trees(stream, tree, table, dim, count, most, out, work):
                 return False
             leaf = begins[k] == k
             several = not leaf and begins[k - 1] != begins[k]
-            (xx, yy, zz, xy, xz, yz), keep = (w[k], w[k], w[k], 0.0, 0.0, 0.0), 1.0
+            K, keep = (w[k], 0.0, 0.0, w[k], 0.0, w[k]), 1.0
             if several:
-                (xx, yy, zz, xy, xz, yz), keep = branch(work, begins, k, w[k])
+                K, keep = branch(work, begins, k, w[k])
             if k == root:
                 if several:
                     bits, a, b, c, d = following(a, b, c, d)
@@ -134,9 +122,7 @@ def draw_trees(stream, tree, table, dim, count, most, out, work):
             work[at], work[at + 1], work[at + 2], work[at + 3] = x, y, z, w[k]
             if not leaf:
                 if several:
-                    rest = x * (xx * x + 2.0 * (xy * y + xz * z))
-                    rest += y * (yy * y + 2.0 * yz * z) + z * z * zz
-                    rest = max(rest, 0.0)
+                    rest = max(vec.dot((x, y, z), mat.times_symmetric(K, (x, y, z))), 0.0)
                 else:
                     cosine = x * work[at - 4] + y * work[at - 3] + z * work[at - 2]
                     square = max((1.0 - cosine) * (1.0 + cosine), 0.0)
