@@ -6,7 +6,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -28,8 +27,8 @@ __all__ = ["Sample", "sample"]
 
 Index = NDArray[np.int64]
 Method = Literal["independent", "transfer operator", "reweighted"]
-Task = tuple[np.random.SeedSequence, int]  # of so many chains
-Draw = Callable[[np.random.SeedSequence, Array], ArrayLike]  # fills x, returns ln of the weights
+Seed = np.random.SeedSequence
+Draw = Callable[[Seed, Array], ArrayLike]  # fills x, returns ln of the weights
 
 BLOCK = 65536  # beads that a stream draws
 RETRIES = 10  # for a block whose worker is lost
@@ -107,15 +106,21 @@ def sample(
     size, generator = arrays.positive_int(size, "size"), arrays.generator(rng)
     workers = arrays.positive_int(workers, "workers")
     arrays.require_one_of(ensemble, "ensemble", ("rigid", "stiff"))
-    _require_drawable(chain, client)
+    if client is not None and not hasattr(client, "gather"):
+        raise TypeError(f"client must be a dask.distributed.Client, got {client!r:.80}")
+    if chain.extra:
+        said = f"chains with closures or extra rows (here {len(chain.extra)}) cannot be drawn"
+        raise ValueError(f"{said}: fixman.HybridMonteCarlo samples them")
+    if (chain.layout.soft_rows.kinds == LENGTH).any():
+        raise ValueError("soft lengths have no distribution without a potential: make them hard")
     arrays.require_memory(16 * size * chain.n * chain.dim, f"{size} chains of {chain.n} beads")
     targets = hard_targets(chain, lengths, angles, torsions)
     with np.errstate(over="ignore"):
         if not np.isfinite(targets.sum()):  # no position is further than all lengths together
             raise ValueError("positions overflowed: lengths are too large")
     block = max(1, BLOCK // chain.n)
-    counts = [min(block, size - first) for first in range(0, size, block)]
-    pilot, *seeds = arrays.seeds(generator, 1 + len(counts))
+    parts = [slice(first, min(first + block, size)) for first in range(0, size, block)]
+    pilot, *seeds = arrays.seeds(generator, 1 + len(parts))
     draw: Draw = partial(_put_walks, chain, targets, ensemble == "rigid")
     method: Method = "independent" if ensemble == "stiff" else "reweighted"
     bonds_alone = np.array_equal(chain.hard_mask, chain.layout.rows.kinds == LENGTH)
@@ -124,53 +129,34 @@ def sample(
         lengths = targets[tables.bonded * chain.dim]
         trial = np.empty((min(PILOT, block), chain.n, chain.dim))
         most = COSTLIEST * chain.n * len(trial)
-        if not tables.branched or _grow(tables, lengths, most, pilot, trial) == 0.0:
+        linear = np.bincount(tables.parents).max(initial=0) < 2
+        if linear or _grow(tables, lengths, most, pilot, trial) == 0.0:
             draw, method = partial(_grow, tables, lengths, FOREVER), "transfer operator"
-    return _sampled(draw, list(zip(seeds, counts, strict=True)), chain, method, workers, client)
+    x, logs = np.empty((size, chain.n, chain.dim)), np.empty(size)
 
-
-def _require_drawable(chain: Chain, client: Any) -> None:
-    if client is not None and not hasattr(client, "gather"):
-        raise TypeError(f"client must be a dask.distributed.Client, got {client!r:.80}")
-    if chain.extra:
-        said = f"chains with closures or extra rows (here {len(chain.extra)}) cannot be drawn"
-        raise ValueError(f"{said}: fixman.HybridMonteCarlo samples them")
-    if (chain.layout.soft_rows.kinds == LENGTH).any():
-        raise ValueError("soft lengths have no distribution without a potential: make them hard")
-
-
-def _sampled(
-    draw: Draw, tasks: list[Task], chain: Chain, method: Method, workers: int, client: Any
-) -> Sample:
-    edges = np.cumsum([0, *(count for _, count in tasks)]).tolist()
-    parts = [slice(*pair) for pair in pairwise(edges)]
-    x, logs = np.empty((edges[-1], chain.n, chain.dim)), np.empty(edges[-1])
-
-    def put(task: Task, part: slice) -> None:
-        logs[part] = draw(task[0], x[part])
+    def put(seed: Seed, part: slice) -> None:
+        logs[part] = draw(seed, x[part])
 
     if client is not None:
-        drawn = partial(_drawn, draw, chain.n, chain.dim)
-        futures = client.map(drawn, tasks, pure=False, retries=RETRIES)
-        for part, (block, weights) in zip(parts, client.gather(futures), strict=True):
-            x[part], logs[part] = block, weights
+        tasks = [(seed, x[part].shape) for seed, part in zip(seeds, parts, strict=True)]
+        futures = client.map(partial(_drawn, draw), tasks, pure=False, retries=RETRIES)
+        for part, drawn in zip(parts, client.gather(futures), strict=True):
+            x[part], logs[part] = drawn
     else:
-        with ThreadPoolExecutor(min(workers, len(tasks))) as pool:
-            list(pool.map(put, tasks, parts))
+        with ThreadPoolExecutor(min(workers, len(parts))) as pool:
+            list(pool.map(put, seeds, parts))
     logs -= logs.max()
     logs -= np.log(np.exp(logs).sum())
     return Sample(x, logs, statistics.effective_size(logs), method)
 
 
-def _drawn(draw: Draw, n: int, dim: int, task: Task) -> tuple[Array, ArrayLike]:
-    seed, count = task
-    x = np.empty((count, n, dim))
+def _drawn(draw: Draw, task: tuple[Seed, tuple[int, ...]]) -> tuple[Array, ArrayLike]:
+    seed, shape = task
+    x = np.empty(shape)
     return x, draw(seed, x)
 
 
-def _put_walks(
-    chain: Chain, targets: Array, weighed: bool, seed: np.random.SeedSequence, x: Array
-) -> ArrayLike:
+def _put_walks(chain: Chain, targets: Array, weighed: bool, seed: Seed, x: Array) -> ArrayLike:
     """Put stiff chains into x; return the logarithms of their weights, in the rigid ensemble."""
     x[:] = open_walks(chain, targets, len(x), np.random.default_rng(seed))
     return 0.5 * logdet(chain, x) if weighed else 0.0
@@ -189,12 +175,9 @@ class _Tables(NamedTuple):
     w: Array
     bonded: Index
     acceptances: transfer.Acceptances
-    branched: bool
 
 
-def _grow(
-    tables: _Tables, lengths: Array, most: int, seed: np.random.SeedSequence, x: Array
-) -> float:
+def _grow(tables: _Tables, lengths: Array, most: int, seed: Seed, x: Array) -> float:
     """Put trees into x; return ln of their weights, 0, or −∞ after ``most`` bonds in vain."""
     stream = seed.generate_state(WORDS, np.uint64)
     # Arrays of another process may be read-only, for which kernels are not compiled.
@@ -243,7 +226,6 @@ def _tabulated(chain: Chain) -> _Tables:
             chain.masses,
             pairs[(pairs < n).all(axis=1)],
         ),
-        bool((degree > 2).any() or degree[root] > 1),
     )
 
 

@@ -248,7 +248,7 @@ def acceptances(
     ratio = w[parents] / w[parents[np.minimum(parents, parents.size - 1)]]  # the last is unused
     columns: list[Array] = []
     ranges: list[float] = []
-    matrices: dict[Key, Array] = {}
+    operator = cache(lambda bend: _operator(bend, grid, (0,))[0])
     latest: dict[Key, int] = {}
     known: dict[Key, int] = {}
     which = [0] * parents.size
@@ -260,9 +260,7 @@ def acceptances(
         if key not in known:
             column = np.ones(grid.order)
             if not ends:
-                if bend not in matrices:
-                    matrices[bend] = _operator(bend, grid, (0,))[0]
-                column = scaled(matrices[bend] @ columns[which[parent]])
+                column = scaled(operator(bend) @ columns[which[parent]])
             same = latest.get(bend, -1)
             if same < 0 or np.abs(columns[same] - column).max() > SAME:
                 same = latest[bend] = len(columns)
@@ -270,17 +268,12 @@ def acceptances(
                 ranges.append(own)
             known[key] = same
         which[k] = known[key]
-    return _acceptances(np.array(which, np.int64), columns, np.array(ranges), grid)
-
-
-def _acceptances(
-    which: NDArray[np.int64], columns: list[Array], ranges: Array, grid: Grid
-) -> Acceptances:
+    widths = np.array(ranges)
     values = np.reshape(columns, (-1, grid.order))
-    series = values * np.exp(0.25 * ranges[:, None] * (grid.nodes - 1.0)) @ grid.to_series.T
+    series = values * np.exp(0.25 * widths[:, None] * (grid.nodes - 1.0)) @ grid.to_series.T
     series /= series.sum(axis=1, keepdims=True)
     rest = np.cumsum(np.abs(series[:, ::-1]), axis=1)[:, ::-1]
     kept = rest > NEGLIGIBLE
     offsets = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
     least = series @ (-1.0) ** np.arange(grid.order)
-    return Acceptances(which, series[kept], offsets, least, 2.0 / ranges)
+    return Acceptances(np.array(which, np.int64), series[kept], offsets, least, 2.0 / widths)
