@@ -360,7 +360,7 @@ def _report(
         meter.chain,
         half,
         scatter,
-        meter.molecules.label(half.shape[1]),
+        meter.molecules.label(),
         "rigid" if as_is else "stiff",
         {name: found[name] for name in SIZES if name in found},
         {name: found[name] for name in ("angles", "torsions") if name in found},

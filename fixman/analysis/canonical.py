@@ -1,10 +1,10 @@
 """One order of the atoms of a molecule, whatever order they come in: equal molecules look equal.
 
-Atoms are ranked by mass and mark, then by the ranks of their neighbours until no rank changes
+Atoms are ranked by their kind, then by the ranks of their neighbours until no rank changes
 (Weisfeiler & Leman 1968). Branches of equal ranks are alike. If atoms of rings have equal ranks,
 the first is singled out, and so on until each rank is unique. In some cages no symmetry exchanges
 atoms of equal ranks: equal molecules with other orders of atoms may then count as different.
-Different molecules never count as equal, since masses and bonds are compared exactly.
+Different molecules never count as equal, since kinds of atoms and bonds are compared exactly.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ Mask = npt.NDArray[np.bool_]
 Codes = npt.NDArray[np.uint64]
 
 
-def pool(masses: Floats, marks: Mask, bonds: Indices) -> tuple[Indices, Indices]:
+def pool(atoms: Indices, bonds: Indices) -> tuple[Indices, Indices]:
     """Tell kinds of molecules apart, and order the atoms of each kind alike.
 
-    masses and marks (molecules, n) tell atoms apart; bonds (molecules, m, 2), pairs of 0 … n − 1,
+    atoms (molecules, n) are the kinds of the atoms; bonds (molecules, m, 2), pairs of 0 … n − 1,
     each once, connect them.  Returns the kinds (molecules,), numbers from 0 in the order of the
-    first molecules, and orders (molecules, n): atoms from the centre outwards, breadth first, heavy
-    ones before light.  Two molecules are of one kind where masses, marks and
-    bonds are the same in these orders.  O(n) a molecule, and more each time that rings which look
-    alike are singled out one after another; molecules that are the same are looked at once.
+    first molecules, and orders (molecules, n): atoms from the centre outwards, breadth first, lower
+    kinds before higher.  Two molecules are of one kind where atoms and bonds are the same in these
+    orders.  O(n) a molecule, and more for each atom that is singled out; molecules that are the
+    same are looked at once.
     """
-    first, same = alike(masses, marks, in_order(bonds))
-    masses, marks, bonds = masses[first], marks[first], bonds[first]
-    order = _orders(masses, marks, bonds)
+    first, same = alike(atoms, in_order(bonds))
+    atoms, bonds = atoms[first], bonds[first]
+    order = _orders(atoms, bonds)
     rank = np.argsort(order, axis=1)
     one = np.arange(len(first))[:, None]
-    _, kinds = alike(masses[one, order], marks[one, order], in_order(rank[one[:, :, None], bonds]))
+    _, kinds = alike(atoms[one, order], in_order(rank[one[:, :, None], bonds]))
     return kinds[same], order[same]
 
 
@@ -59,15 +59,13 @@ def in_order(bonds: Indices) -> Indices:
     return np.take_along_axis(bonds, by[..., None], axis=-2)
 
 
-def _orders(masses: Floats, marks: Mask, bonds: Indices) -> Indices:
-    count, n = masses.shape
+def _orders(atoms: Indices, bonds: Indices) -> Indices:
+    count, n = atoms.shape
     molecule, first = np.repeat(np.arange(count), n), n * np.arange(count)
     pairs = (bonds + first[:, None, None]).reshape(-1, 2)
     graph = _neighbours(pairs, molecule.size)
-    core = _core(graph)
-    kinds = np.stack([-masses.ravel(), marks.ravel()], axis=1)  # the heaviest first
-    kind = np.unique(kinds, axis=0, return_inverse=True)[1].ravel()
-    cell = _Cells(graph, kind, n).all_apart(core, pairs)
+    core, kind = _core(graph), atoms.ravel()
+    cell = _Cells(graph, kind, n).all_apart(core)
     # With atoms renumbered by cell, those of rings first, a walk in the order of the numbers
     # meets atoms that are alike as it pleases, and all others in one order.
     order = np.lexsort((cell, kind, ~core, molecule))
@@ -133,9 +131,8 @@ class _Cells:
         self.used = np.ones(kind.size // n, dtype=np.intp)  # numbers of a molecule
         self._split(atoms, kind.astype(np.uint64))
 
-    def all_apart(self, core: Mask, pairs: Indices) -> Indices:
+    def all_apart(self, core: Mask) -> Indices:
         """Split cells until each atom of the core has one to itself; the cells of all atoms."""
-        pairs = pairs[core[pairs].all(axis=1)]
         news = np.arange(self.cell.size)
         while True:
             while news.size:
@@ -143,7 +140,8 @@ class _Cells:
             twins = np.flatnonzero(core & (self.sizes[self.cell] > 1))
             if not twins.size:
                 return self.cell
-            atoms = _singled(twins, self.cell, pairs, self.n)
+            twins = twins[np.argsort(self.cell[twins], kind="stable")]
+            atoms = twins[np.unique(twins // self.n, return_index=True)[1]]
             news = self._split(atoms, np.ones(atoms.size, dtype=np.uint64))
 
     def _neighbourhoods(self, news: Indices) -> tuple[Indices, Codes]:
@@ -179,20 +177,3 @@ class _Cells:
         news: Indices = atoms[moves[part]]
         self.cell[news] = np.repeat(numbers, counts)
         return news
-
-
-def _singled(twins: Indices, cell: Indices, pairs: Indices, n: int) -> Indices:
-    """Choose those of atoms that look alike that get ranks of their own: one in each molecule.
-
-    Bonds that end in twins join them to regions.  A symmetry that exchanges twins of one region is
-    one without what it does in others, so that each region may choose at once.
-    """
-    twins = twins[np.argsort(cell[twins], kind="stable")]
-    ends = pairs[np.isin(pairs, twins).any(axis=1)]
-    region = csgraph.connected_components(topology.graph(len(cell), ends), directed=False)[1][twins]
-    touched = np.unique(np.stack([cell[twins], region]), axis=1)[0]
-    within = np.bincount(touched)[cell[twins]] == 1
-    molecule = twins // n
-    free = within | ~np.isin(molecule, molecule[within])
-    group = np.where(within, region, len(cell) + molecule)[free]
-    return np.asarray(twins[free][np.unique(group, return_index=True)[1]])

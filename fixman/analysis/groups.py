@@ -18,7 +18,6 @@ from fixman.chains.chain import Chain
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 Mask = npt.NDArray[np.bool_]
-Whole = npt.NDArray[np.integer[Any]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -42,8 +41,6 @@ class Molecules:
     @cached_property
     def tree(self) -> tuple[Indices, Indices]:
         """Parents (n,) of a spanning tree, −1 for its root, and the bonds that it leaves out."""
-        if self.bonds is None:
-            return np.arange(len(self.masses)) - 1, np.empty((0, 2), dtype=np.intp)
         parents, closures = topology.spanning_tree(len(self.masses), self.pairs)
         return parents.astype(np.intp), closures.astype(np.intp)
 
@@ -55,13 +52,12 @@ class Molecules:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.label()})"
 
-    def label(self, molecules: int | None = None) -> str:
+    def label(self) -> str:
         """Say in a few words what they are, such as ``24 chains of 281 beads``."""
         n = len(self.masses)
         ring = bool(self.rings == 1 and np.all(np.bincount(self.pairs.ravel()) == 2))
         kind = "chain" if self.bonds is None else "ring" if ring else "branched chain"
-        copies = len(self.atoms) if molecules is None else molecules
-        words = f"{counted(copies, kind)} of {counted(n, 'bead')}"
+        words = f"{counted(len(self.atoms), kind)} of {counted(n, 'bead')}"
         return words if ring or not self.rings else f"{words} and {counted(self.rings, 'ring')}"
 
     def chain(self, hard: str | Sequence[str], straight: npt.ArrayLike = (), **more: Any) -> Chain:
@@ -71,8 +67,6 @@ class Molecules:
         hard, nothing is refused.
         """
         n, hard = len(self.masses), hard_sets.named(hard)
-        if self.bonds is None and not isinstance(hard, str):
-            return Chain.linear(n, masses=self.masses, hard=hard, straight=straight)
         wanted = isinstance(hard, str) and hard in hard_sets.WITH_HYDROGENS
         hydrogens = self._hydrogens() if wanted else None
         if hydrogens is not None and not np.any(hydrogens):
@@ -127,48 +121,48 @@ def find_molecules(pairs: Indices, masses: Floats, hydrogens: Mask | None) -> li
     backwards. Atoms of anything else are in canonical order, from the centre outwards.
     """
     size = len(masses)
-    marks = np.zeros(size, dtype=bool) if hydrogens is None else hydrogens
-    count, label = connected_components(topology.graph(size, pairs), directed=False)
+    marks = np.zeros(size) if hydrogens is None else hydrogens
+    kinds = np.unique(-masses + 1j * marks, return_inverse=True)[1]  # the heaviest first
+    count, found = connected_components(topology.graph(size, pairs), directed=False)
+    label = found.astype(np.intp)
     atoms = np.bincount(label, minlength=count)
     bonds = np.bincount(label[pairs[:, 0]], minlength=count)
     degree = np.bincount(pairs.ravel(), minlength=size)
-    most = np.zeros(count, dtype=np.intp)
-    np.maximum.at(most, label, degree)
-    linear = (most <= 2) & (bonds == atoms - 1)
-    kinds: list[tuple[Indices, Indices | None]] = []  # beads of all copies, bonds
+    linear = bonds == atoms - 1
+    linear[label[degree > 2]] = False
+    pools: list[tuple[Indices, Indices | None]] = []  # beads of all copies, bonds
     ends = np.flatnonzero(linear[label] & (degree == 1))
     starts = ends[np.unique(label[ends], return_index=True)[1]]
-    order = canonical.walk(pairs[linear[label[pairs[:, 0]]]], starts, label.astype(np.intp))
+    order = canonical.walk(pairs[linear[label[pairs[:, 0]]]], starts, label)
     for n in np.unique(atoms[label[starts]]):
         beads = order[atoms[label[order]] == n].reshape(-1, n)
-        kinds += [(same, None) for same in _pool_linear(beads, masses, marks)]
-    rest = np.flatnonzero(~linear & (atoms > 1))
-    for n, m in np.unique(np.stack([atoms[rest], bonds[rest]], axis=1), axis=0):
-        alike = np.isin(label, rest[(atoms[rest] == n) & (bonds[rest] == m)])
-        kinds += _pool_others(pairs[alike[pairs[:, 0]]], label, alike, n, masses, marks)
-    found = [
+        pools += [(same, None) for same in _pool_linear(beads, kinds)]
+    for n, m in np.unique(np.stack([atoms, bonds], axis=1)[~linear], axis=0):
+        alike = (~linear & (atoms == n) & (bonds == m))[label]
+        pools += _pool_others(pairs[alike[pairs[:, 0]]], label, alike, n, kinds)
+    molecules = [
         Molecules(
             masses[beads[0]], beads, bonds=some,
             hydrogens=None if hydrogens is None else hydrogens[beads[0]],
         )
-        for beads, some in kinds
+        for beads, some in pools
     ]  # fmt: skip
-    return sorted(found, key=lambda molecules: int(molecules.atoms[0].min()))
+    return sorted(molecules, key=lambda one: int(one.atoms[0].min()))
 
 
-def _pool_linear(beads: Indices, masses: Floats, marks: Mask) -> list[Indices]:
-    """Pool chains of one length, beads (chains, n), by masses and marks."""
-    m = np.stack([masses[beads], marks[beads]], axis=1)
+def _pool_linear(beads: Indices, kinds: Indices) -> list[Indices]:
+    """Pool chains of one length, beads (chains, n), by the kinds of their atoms."""
+    atoms = kinds[beads]
     # Reading a chain backwards changes no physics; compare all in the direction that
     # sorts first, then read each group's chains the way its first chain runs.
-    turned = np.array([one.tobytes() > one[:, ::-1].tobytes() for one in m])
-    first, kinds = canonical.alike(np.where(turned[:, None, None], m[..., ::-1], m))
-    turned = turned != turned[first][kinds]
-    return _members(np.where(turned[:, None], beads[:, ::-1], beads), kinds)
+    turned = np.array([one.tobytes() > one[::-1].tobytes() for one in atoms])
+    first, group = canonical.alike(np.where(turned[:, None], atoms[:, ::-1], atoms))
+    turned = turned != turned[first][group]
+    return _members(np.where(turned[:, None], beads[:, ::-1], beads), group)
 
 
 def _pool_others(
-    pairs: Indices, label: Whole, alike: Mask, n: int, masses: Floats, marks: Mask
+    pairs: Indices, label: Indices, alike: Mask, n: int, kinds: Indices
 ) -> list[tuple[Indices, Indices]]:
     atoms = np.flatnonzero(alike)
     atoms = atoms[np.argsort(label[atoms], kind="stable")]
@@ -177,17 +171,17 @@ def _pool_others(
     beads = atoms.reshape(-1, n)
     by_molecule = np.argsort(label[pairs[:, 0]], kind="stable")
     bonds = place[pairs[by_molecule]].reshape(len(beads), -1, 2)
-    kinds, order = canonical.pool(masses[beads], marks[beads], bonds)
+    group, order = canonical.pool(kinds[beads], bonds)
     beads = np.take_along_axis(beads, order, axis=1)
-    first = np.unique(kinds, return_index=True)[1]
+    first = np.unique(group, return_index=True)[1]
     rank = np.argsort(order[first], axis=1)
     return [
         (same, canonical.in_order(places[bonds[one]]))
-        for one, places, same in zip(first, rank, _members(beads, kinds), strict=True)
+        for one, places, same in zip(first, rank, _members(beads, group), strict=True)
     ]
 
 
-def _members(beads: Indices, group: Whole) -> list[Indices]:
+def _members(beads: Indices, group: Indices) -> list[Indices]:
     """Cut rows by their group, in which they keep their order."""
     ends = np.cumsum(np.bincount(group))[:-1]
     return np.split(beads[np.argsort(group, kind="stable")], ends)
