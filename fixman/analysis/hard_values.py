@@ -127,7 +127,7 @@ def _pieces(molecules: Molecules, chain: Chain, hard: dict[Coordinate, int]) -> 
     beyond = _by_first_bead([row.beads for row in chain.extra], chain.extra)
     bonds = topology.bonds(*molecules.tree).tolist()
     bonded = _by_first_bead(bonds, bonds)
-    found: dict[tuple[Any, ...], list[tuple[list[int], ...]]] = {}
+    found: dict[tuple[Chain, tuple[Any, ...]], list[tuple[list[int], ...]]] = {}
     for beads in tree.apart([tree.between(row.beads) for row in chain.extra]):
         own = {bead: k for k, bead in enumerate(beads)}
         places = tree.rows(beads)
@@ -135,17 +135,16 @@ def _pieces(molecules: Molecules, chain: Chain, hard: dict[Coordinate, int]) -> 
         rows += [r for b in beads for r in beyond.get(b, ()) if own.keys() >= set(r.beads)]
         pairs = [pair for b in beads for pair in bonded.get(b, ()) if own.keys() >= set(pair)]
         held = [lengths.get(frozenset(pair), -1) for pair in pairs]
-        kind = (  # in numbers of its own beads
-            tuple(own.get(tree.references[bead][0], -1) for bead in beads),
-            tuple(Coordinate(row.kind, tuple(own[b] for b in row.beads)) for row in rows),
-            tuple(row in hard for row in rows),
-            tuple(tuple(own[b] for b in pair) for pair in pairs),
-            tuple(k < 0 for k in held),
-            tuple(chain.masses[beads].tolist()),
-        )
         targets = [hard[row] for row in rows if row in hard]
+        # In numbers of its own beads.
+        parents = np.array([own.get(tree.references[bead][0], -1) for bead in beads])
+        extra = tuple(Coordinate(row.kind, tuple(own[b] for b in row.beads)) for row in rows)
+        mask = np.array([False] * (3 * len(beads)) + [row in hard for row in rows])
+        references = topology.references(parents, 3, False)
+        piece = Chain(len(beads), 3, "free", chain.masses[beads], references, extra, mask)
+        kind = piece, tuple(tuple(own[b] for b in pair) for pair in pairs)
         found.setdefault(kind, []).append((beads, targets, places, held))
-    return [_alike(*entry) for entry in found.items()]
+    return [_alike(*kind, members) for kind, members in found.items()]
 
 
 def _by_first_bead(beads: list[Any], rows: Sequence[Any]) -> dict[int, list[Any]]:
@@ -155,18 +154,13 @@ def _by_first_bead(beads: list[Any], rows: Sequence[Any]) -> dict[int, list[Any]
     return table
 
 
-def _alike(kind: tuple[Any, ...], members: list[tuple[list[int], ...]]) -> Pieces:
-    parents, extra, hard, bonds, _, masses = kind
-    m = len(parents)
-    references = topology.references(np.array(parents, dtype=np.int64), 3, False)
-    mask = np.array([False] * (3 * m) + [*hard])
-    chain = Chain(m, 3, "free", np.array(masses), references, extra, mask)
+def _alike(chain: Chain, bonds: tuple[Any, ...], members: list[tuple[list[int], ...]]) -> Pieces:
     pairs = np.array(bonds, dtype=np.int64)
     signs, which = np.tile([-1.0, 1.0], len(pairs)), np.repeat(np.arange(len(pairs)), 2)
-    ends = sparse.csr_array((signs, (pairs.ravel(), which)), shape=(m, len(pairs)))[:0:-1]
+    ends = sparse.csr_array((signs, (pairs.ravel(), which)), shape=(chain.n, len(pairs)))[:0:-1]
     beads, targets, places, lengths = (np.array(table) for table in zip(*members, strict=True))
     factor = Sparse(ends @ ends.T).factor()
-    rows = chain.layout.rows.take(np.arange(3 * m, 3 * m + places.shape[1]))
+    rows = chain.layout.rows.take(3 * chain.n + np.arange(places.shape[1]))
     return Pieces(beads, chain, targets, rows, places, pairs, lengths, ends, factor)
 
 
@@ -175,8 +169,8 @@ class _Tree:
         self.references = chain.references.tolist()
         self._parents = chain.references[:, 0]
         self._rank = np.argsort(chain.layout.outwards).tolist()
-        self._hard = chain.hard_mask.tolist()
-        self._only_lengths = only_lengths
+        self._rows = 1 if only_lengths else 3  # of a bead
+        self._joins = (only_lengths | ~chain.hard_mask).tolist()
 
     def between(self, ends: tuple[int, ...]) -> set[int]:
         """All beads of the tree on the ways between some of them."""
@@ -187,11 +181,10 @@ class _Tree:
     def rows(self, beads: list[int]) -> list[int]:
         """Rows of the chart that name no other bead; one that places a bead names all before it."""
         inside = set(beads)
-        most = 1 if self._only_lengths else 3
         return [
             3 * bead + row
             for bead in beads
-            for row in range(most)
+            for row in range(self._rows)
             if inside.issuperset(self.references[bead][: row + 1])
         ]
 
@@ -204,7 +197,7 @@ class _Tree:
                 (owners.setdefault(row, k), k)
                 for k, beads in enumerate(listed)
                 for row in self.rows(beads)
-                if self._only_lengths or not self._hard[row]
+                if self._joins[row]
             ]
             graph = topology.graph(len(sets), np.array(shared, dtype=np.int64).reshape(-1, 2))
             count, label = connected_components(graph, directed=False)
@@ -224,8 +217,8 @@ class _Tree:
             listed = sorted(beads, key=self._rank.__getitem__)
             names = [
                 name
-                for k, bead in enumerate(listed if not self._only_lengths else ())
-                for name in self.references[bead][: min(k, 3)]
+                for k, bead in enumerate(listed)
+                for name in self.references[bead][: min(k, self._rows)]
                 if name >= 0
             ]
             if beads.issuperset(names):
