@@ -38,7 +38,7 @@ from fixman._common.arrays import Array
 from fixman.analysis.samples import soft_rows
 from fixman.chains import hard_sets, redundancy
 from fixman.chains.chain import Chain, require_chain
-from fixman.chains.coordinates import FORMULAS, STRAIGHT, Coordinate, Index
+from fixman.chains.coordinates import FORMULAS, STRAIGHT, Coordinate
 from fixman.errors import SingularConstraintError
 from fixman.kernels.chain.rows import KINDS, NUMBERS
 from fixman.mechanics.drift import mean_forces
@@ -59,7 +59,6 @@ Gradient = Callable[[Array], ArrayLike]
 Named = Coordinate | tuple[str, Sequence[int]]
 
 BLOCKS = 16  # at least
-PAIRS = Sequence, np.ndarray
 VARIES = 0.01  # relative for lengths, else rad: files are rounded, SHAKE's tolerance may be coarse
 
 
@@ -103,11 +102,8 @@ def hold(chain: Chain, coordinate: Named) -> Chain:
     """
     require_chain(chain)
     row, place = _named(chain, coordinate)
-    others = "the other hard coordinates"
     if place is None:
-        if _place(chain.redundant, row, chain.dim) is not None:
-            raise _one_value(row, others)
-        if row.kind == "length":
+        if row.kind == "length" and _place(chain.redundant, row, chain.dim) is None:
             said = f"{row} is no bond of the tree or a hard one that closes a ring"
             raise ValueError(f"{said}: hold ('distance', {row.beads})")
         before = sum(each.kind not in STRAIGHT for each in chain.extra)  # which are the last
@@ -119,16 +115,13 @@ def hold(chain: Chain, coordinate: Named) -> Chain:
         mask = chain.hard_mask | (np.arange(chain.hard_mask.size) == place)
         held = replace(chain, hard_mask=mask)
     if not redundancy.independent(held.layout, None).all():
-        raise _one_value(row, others)
+        raise _one_value(row, "the other hard coordinates")
     return held
 
 
 def _one_value(row: Coordinate, others: str) -> SingularConstraintError:
-    return SingularConstraintError(
-        f"{row} depends on {others}",
-        ": it has one value only, and no free energy",
-        coordinates=[row],
-    )
+    rest = ": it has one value only, and no free energy"
+    return SingularConstraintError(f"{row} depends on {others}", rest, coordinates=[row])
 
 
 def bring(chain: Chain, x: ArrayLike, coordinate: Named, value: float) -> Array:
@@ -175,7 +168,9 @@ def _held_place(chain: Chain, coordinate: Named) -> int:
     return place
 
 
-def _released(chain: Chain, place: int) -> Chain:
+def _released(chain: Chain, coordinate: Named) -> tuple[Chain, int]:
+    """Return the chain without ξ, and the number of ξ among the hard rows."""
+    place = _held_place(chain, coordinate)
     row, chart = chain.coordinates[place], chain.n * chain.dim
     extra, mask = chain.extra, chain.hard_mask.copy()
     if place < chart:
@@ -192,7 +187,7 @@ def _released(chain: Chain, place: int) -> Chain:
         )
         if (~redundancy.independent(whole.layout, None)).sum() < more.size:
             raise _one_value(row, "hard coordinates that this chain leaves out")
-    return model
+    return model, int(np.searchsorted(chain.hard, place))
 
 
 # --- mean forces ---------------------------------------------------------------------------------
@@ -245,24 +240,19 @@ def mean_force(
     for value, name in ((ensemble, "ensemble"), (sampled, "sampled")):
         arrays.require_one_of(value, name, ("rigid", "stiff"))
     warn_of_temperature(potential, kT)
-    place = _held_place(chain, coordinate)
-    f = np.zeros_like(x)
-    if force is not None:
-        f = arrays.series(force, (chain.n, chain.dim), "force")
+    model, k = _released(chain, coordinate)
+    f = np.zeros_like(x) if force is None else arrays.series(force, (chain.n, chain.dim), "force")
     if f.shape != x.shape or not (force is None or potential is None):
         raise ValueError("give a potential, or its force in the shape of x, not both")
     if potential is not None:
         f = bind(chain, potential).force(x)
-    model, k = _released(chain, place), int(np.searchsorted(chain.hard, place))
     _require_held(chain, x, k)
     lam = -mean_forces(chain, x, f, chain.masses, kT).tensions[..., k]  # (2)
     logdet_b, logdet_c = logdet(model, x), logdet(chain, x)
     G = _metric_slope(chain, model if ensemble == "rigid" else None, x, k)  # (4) or (5)
     # ln w: the density that is wanted over the one that was sampled; ½ ln Z⁻¹ if both are rigid.
     log_weights = 0.5 * (logdet_b * (ensemble == "rigid") - logdet_c * (sampled == "rigid"))
-    places, values = _inner(chain, x)
-    turns = chain.layout.rows.take(places).trait("periodic")
-    mean = _mean_of(lam + kT * G, log_weights, values, turns)
+    mean = _mean_of(chain, x, lam + kT * G, log_weights)
     return MeanForce(*mean, lam, np.exp(logdet_c - logdet_b), G, log_weights)
 
 
@@ -284,8 +274,7 @@ def metric(chain: Chain, x: ArrayLike, coordinate: Named | Gradient, step: float
     x, step = _configurations(chain, x), arrays.positive(step, "step")
     if callable(coordinate):
         return _differences(chain, x, coordinate, step)
-    place = _held_place(chain, coordinate)
-    model, k = _released(chain, place), int(np.searchsorted(chain.hard, place))
+    model, k = _released(chain, coordinate)
     Z = np.exp(np.asarray(logdet(chain, x) - logdet(model, x)))  # (3)
     return Metric(Z[()], _metric_slope(chain, model, x, k))
 
@@ -311,30 +300,24 @@ def from_multipliers(
     return MeanForce(*mean, lam, Z, G, log_weights)
 
 
-def _inner(chain: Chain, x: Array) -> tuple[Index, Array]:
-    """Soft coordinates of the shape, and their values (frames, copies, rows)."""
-    places = soft_rows(chain)
-    values, bad = chain.layout.rows.take(places).values(x)
-    if bad >= 0:  # a torsion about bonds that happen to be in line
-        places = places[:0]
-    copies = len(values) // len(x)
-    return places, values[:, : places.size].reshape(len(x), copies, places.size)
-
-
-def _mean_of(series: Array, log_weights: Array, values: Array, turns: Array) -> Mean:
+def _mean_of(chain: Chain, x: Array, series: Array, log_weights: Array) -> Mean:
     """Mean, and an error that knows of slow motion, which fast noise hides.
 
-    The part that follows a soft coordinate, its sine and cosine where it ``turns``, and the rest
-    have errors of their own, which add up in squares; and each is the largest of those of means
-    over blocks (Flyvbjerg & Petersen 1989).
+    The part that follows a soft coordinate, or the sine and cosine of a torsion, and the rest have
+    errors of their own, which add up in squares; and each is the largest of those of means over
+    blocks (Flyvbjerg & Petersen 1989).
     """
     mean = mean_with_error(series, log_weights=log_weights)
     weights = np.exp(log_weights - log_weights.max())
     away = (weights / weights.mean() * (series - mean.value)).reshape(len(series), -1)
     whole = error = _blocked(away)
-    for one, periodic in zip(np.moveaxis(values, -1, 0), turns, strict=True):
+    rows = chain.layout.rows.take(soft_rows(chain))
+    values, bad = rows.values(x)
+    # Where bonds happen to be in line a torsion about them has no value.
+    soft = zip(values.T, rows.trait("periodic"), strict=True) if bad < 0 else ()
+    for one, periodic in soft:
         terms = np.stack([np.sin(one), np.cos(one)] if periodic else [one], axis=-1)
-        terms = (terms - terms.mean(axis=(0, 1))).reshape(-1, terms.shape[-1])
+        terms -= terms.mean(axis=0)
         along = (terms @ np.linalg.lstsq(terms, away.ravel())[0]).reshape(away.shape)
         if (along**2).mean() > whole**2:  # or it matters little, however slow
             error = max(error, float(np.hypot(_blocked(along), _blocked(away - along))))
@@ -415,9 +398,9 @@ def free_energy(xi: ArrayLike, forces: Sequence[Sequence[Any]]) -> FreeEnergy:
     xi = arrays.series(xi, (), "xi", 1)
     if xi.ndim > 1 or xi.size < 2 or not (np.diff(xi) > 0.0).all():
         raise ValueError(f"xi must ascend and be at least 2, got {xi!r:.80}")
-    pairs = arrays.list_of(forces, "forces", "MeanForce, or of (value, error)", PAIRS)
-    listed = [force[:2] for force in pairs]
-    value, error = arrays.series(listed, (xi.size, 2), "forces").T
+    kinds = "MeanForce, or of (value, error)", (Sequence, np.ndarray)
+    pairs = [force[:2] for force in arrays.list_of(forces, "forces", *kinds)]
+    value, error = arrays.series(pairs, (xi.size, 2), "forces").T
     if (error < 0.0).any():
         raise ValueError(f"errors of mean forces cannot be negative, got {error.min():g}")
     weights = CubicSpline(xi, np.eye(xi.size)).antiderivative()(xi)
