@@ -53,7 +53,7 @@ class Shear(NamedTuple):
 
     viscosity: Mean  # η = σ_xy/γ̇
     first: Mean  # Ψ₁ = (σ_xx − σ_yy)/γ̇²
-    second: Mean  # Ψ₂ = (σ_yy − σ_zz)/γ̇²; 0 ± 0 in the plane
+    second: Mean = Mean(0.0, 0.0)  # Ψ₂ = (σ_yy − σ_zz)/γ̇²; this in the plane
 
 
 class Relaxation(NamedTuple):
@@ -146,7 +146,7 @@ def instantaneous_viscosity(chain: Chain, x: ArrayLike, stepper: Brownian) -> Ar
     Relaxation moduli have a term η_∞ δ(t), which `relaxation_modulus` leaves out (Doyle, Shaqfeh &
     Gast 1997).  Arguments and errors are those of `kramers_stress`.
     """
-    x, zeta, _ = _checked(chain, x, stepper, free=True)
+    x, zeta, _ = _checked(chain, x, stepper, None, free=True)
     away = _about_centre(x, zeta)
     total = np.zeros(x.shape[:-2])
     for E in _traceless(chain.dim):
@@ -164,15 +164,9 @@ def shear_functions(stress: ArrayLike, rate: float) -> Shear:
     `fixman.observables.mean_with_error`.  Leave out the frames before the flow is steady.
     """
     stress, rate = _stresses(stress), _rate(rate)
-    normal = np.diagonal(stress, axis1=-2, axis2=-1)
-    second = Mean(0.0, 0.0)
-    if stress.shape[-1] == 3:
-        second = mean_with_error((normal[..., 1] - normal[..., 2]) / rate**2)
-    return Shear(
-        mean_with_error(stress[..., 0, 1] / rate),
-        mean_with_error((normal[..., 0] - normal[..., 1]) / rate**2),
-        second,
-    )
+    normal = np.moveaxis(np.diagonal(stress, axis1=-2, axis2=-1), -1, 0)
+    differences = (normal[:-1] - normal[1:]) / rate**2
+    return Shear(mean_with_error(stress[..., 0, 1] / rate), *map(mean_with_error, differences))
 
 
 def extensional_viscosity(stress: ArrayLike, rate: float) -> Mean:
@@ -211,8 +205,7 @@ def relaxation_modulus(
     size = (frames + 1) // 2 if lags is None else arrays.positive_int(lags, "lags")
     if size > frames:
         raise ValueError(f"lags must be at most the number of frames, {frames}, got {lags}")
-    basis = np.array(_traceless(dim))
-    modulus = np.empty((size, replicas))
+    basis, modulus = _traceless(dim), np.empty((size, replicas))
     for replica in range(replicas):  # one at a time bounds the memory
         parts = np.einsum("tab,mab->tm", stress[:, replica], basis)
         modulus[:, replica] = statistics.autocovariance(parts)[:size]
@@ -220,14 +213,12 @@ def relaxation_modulus(
     growth = np.zeros_like(modulus)
     with np.errstate(over="ignore", invalid="ignore"):
         np.cumsum(0.5 * interval * (modulus[1:] + modulus[:-1]), axis=0, out=growth[1:])
-        found = *_over_replicas(modulus), *_over_replicas(growth)
+        both = np.stack([modulus, growth])
+        errors = both.std(axis=2, ddof=1) / np.sqrt(replicas)
+        found = np.stack([both.mean(axis=2), errors], axis=1).reshape(4, size)
     if not np.isfinite(found).all():
         raise arrays.overflow("relaxation modulus", 0, ())
     return Relaxation(interval * np.arange(size), *found)
-
-
-def _over_replicas(values: Array) -> tuple[Array, Array]:
-    return values.mean(axis=1), values.std(axis=1, ddof=1) / np.sqrt(values.shape[1])
 
 
 def _forces(
@@ -257,26 +248,17 @@ def _symmetric(a: Array) -> Array:
     return 0.5 * (a + np.swapaxes(a, -1, -2))
 
 
-def _traceless(dim: int) -> list[Array]:
-    basis = []
-    for a in range(dim):
-        for b in range(a):
-            E = np.zeros((dim, dim))
-            E[a, b] = E[b, a] = np.sqrt(0.5)
-            basis.append(E)
-        if a:
-            diagonal = np.where(np.arange(dim) < a, 1.0, 0.0)
-            diagonal[a] = -a
-            basis.append(np.diag(diagonal / np.sqrt(a * (a + 1.0))))
-    return basis
+def _traceless(dim: int) -> Array:
+    """Return an orthonormal basis (m, dim, dim) of the symmetric matrices without a trace."""
+    units = np.eye(dim * dim).reshape(-1, dim, dim)
+    trace = units.trace(axis1=1, axis2=2)[:, None, None]
+    projector = (_symmetric(units) - trace * np.eye(dim) / dim).reshape(dim * dim, -1)
+    values, vectors = np.linalg.eigh(projector)
+    return np.asarray(vectors[:, values > 0.5].T.reshape(-1, dim, dim))
 
 
 def _checked(
-    chain: Chain,
-    x: ArrayLike,
-    stepper: Brownian,
-    times: ArrayLike | None = None,
-    free: bool = False,
+    chain: Chain, x: ArrayLike, stepper: Brownian, times: ArrayLike | None, free: bool = False
 ) -> tuple[Array, Array, Array | None]:
     require_chain(chain)
     if free and chain.base == "fixed":
@@ -310,8 +292,7 @@ def _gradients(chain: Chain, x: Array, stepper: Brownian, times: Array | None) -
     if flow is None:
         return np.zeros((dim, dim))
     if not callable(flow):
-        steady: Array = flows.table(flow, dim, range(1), stepper.dt)[0]
-        return steady
+        return np.asarray(flows.table(flow, dim, range(1), stepper.dt)[0])
     if times is None:
         raise ValueError("the stepper's flow is a function of time: give times, those of the run")
     kappa = flows.at_times(flow, dim, times.tolist())
