@@ -134,10 +134,11 @@ def average(
     The errors are those of series: each sample's influence on an average or a difference.
     """
     weights = weights_to_other(half_logdet, ensemble)
-    samples, reweighted = _influence(values, np.ones(1), root), _influence(values, weights, root)
-    stiff, rigid = (samples, reweighted)[:: 1 if ensemble == "stiff" else -1]
-    change = (rigid[0] - stiff[0], rigid[1] - stiff[1])
-    three = (stiff, rigid, change)
+    stiff, rigid = (
+        _influence(values, np.ones(1) if ensemble == given else weights, root)
+        for given in ("stiff", "rigid")
+    )
+    three = stiff, rigid, (rigid[0] - stiff[0], rigid[1] - stiff[1])
     pairs = [(one, standard_error(added) if added.size > 1 else np.inf) for one, added in three]
     kish = float(np.sum(weights) ** 2 / np.sum(weights**2))
     fewest = min(independence(added).size for _, added in three[:2])

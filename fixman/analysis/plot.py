@@ -277,12 +277,13 @@ def ramachandran(ax: Axes, phi: npt.ArrayLike, psi: npt.ArrayLike, bins: int = 6
     The lowest bin is 0; bins that were never visited are white.
     """
     edges = np.linspace(-180.0, 180.0, arrays.positive_int(bins, "bins") + 1)
-    pair = [np.degrees(arrays.series(x, (), name)) for x, name in ((phi, "phi"), (psi, "psi"))]
-    for x, name in zip(pair, ("phi", "psi"), strict=True):
-        if np.abs(x).max() > 181.0:
+    pair = []
+    for x, name in ((phi, "phi"), (psi, "psi")):
+        degrees = np.degrees(arrays.series(x, (), name)).ravel()
+        if np.abs(degrees).max() > 181.0:
             raise ValueError(f"{name} has values beyond ±π: give radians from −π to π")
-    inside = [np.clip(x.ravel(), -180.0, 180.0) for x in pair]  # π of single precision is larger
-    count, _, _ = np.histogram2d(inside[0], inside[1], edges)
+        pair.append(np.clip(degrees, -180.0, 180.0))  # π of single precision is larger
+    count, _, _ = np.histogram2d(pair[0], pair[1], edges)
     with np.errstate(divide="ignore"):
         energy = np.log(count.max()) - np.log(count)
     energy[count == 0] = np.nan

@@ -66,10 +66,8 @@ class Meter:
     def sums(self, x: Floats) -> dict[str, Numbers]:
         """Sum hard values, their squares, and e^{iφ} of torsions over the chains of a frame."""
         q = self.chain.hard_values(x)
-        answer: dict[str, Numbers] = {"plain": np.sum(q, axis=1), "squares": np.sum(q**2, axis=1)}
-        if np.any(self._turns):
-            answer["turning"] = np.sum(np.exp(1j * q[..., self._turns]), axis=1)
-        return answer
+        turning = np.sum(np.exp(1j * q[..., self._turns]), axis=1)
+        return {"plain": np.sum(q, axis=1), "squares": np.sum(q**2, axis=1), "turning": turning}
 
     def means(self, sums: Mapping[str, Numbers], samples: int) -> tuple[Floats, Floats]:
         """Mean and standard deviation of every hard coordinate, from the sums of all frames.
@@ -80,10 +78,9 @@ class Meter:
         values: Floats = np.sum(sums["plain"], axis=0) / samples
         values[self._straight] = 0.0
         variances = np.sum(sums["squares"], axis=0) / samples - values**2
-        if np.any(self._turns):
-            turning = np.sum(sums["turning"], axis=0) / samples
-            values[self._turns] = np.angle(turning)
-            variances[self._turns] = -2.0 * np.log(np.maximum(np.abs(turning), 1e-300))
+        turning = np.sum(sums["turning"], axis=0) / samples
+        values[self._turns] = np.angle(turning)
+        variances[self._turns] = -2.0 * np.log(np.maximum(np.abs(turning), 1e-300))
         return values, np.sqrt(np.maximum(variances, 0.0))
 
     def scatter(
@@ -142,12 +139,11 @@ def meters(
     ``name`` names atoms; bends that are straight in ``looks`` (..., n, 3) are held as such.
     """
     kinds = hard_names(hard)
-    hard = hard_sets.named(hard)
     found, notes = [], []
     for number, one in enumerate(molecules):
-        meter = Meter(one, hard, looks[number] if looks else ())
+        meter = Meter(one, kinds, looks[number] if looks else ())
         if not len(meter.chain.hard):
-            lack = "no hydrogen" if hard == "h-bonds" else f"too short for {', '.join(kinds)}"
+            lack = "no hydrogen" if kinds == ("h-bonds",) else f"too short for {', '.join(kinds)}"
             notes.append(f"skipped {one.label()}: {lack}")
             continue
         found.append(meter)

@@ -23,7 +23,18 @@ WITH_TORSIONS = 4  # beads: shorter chains have no torsion within
 
 def notes(group: GroupReport) -> list[str]:
     """Signs of constraints, copies or a drift in the samples of a group."""
-    found = [] if group.ensemble == "rigid" else _of_scatter(group)
+    scatter, found = group.scatter, []
+    if group.ensemble == "stiff" and scatter.held and group.samples >= FEWEST_HELD:
+        if scatter.held == scatter.rows:
+            found.append(
+                f"no hard coordinate varies more than rounding does ({scatter.loosest}): was this "
+                "run constrained, without Fixman's potential? then audit it as-is"
+            )
+        elif group.samples >= FEWEST_SAMPLES:  # a few rows can agree by chance
+            found.append(
+                f"{scatter.held} of {scatter.rows} hard coordinates vary no more than rounding "
+                "does: a constrained run is rigid in these; audit them alone, as-is"
+            )
     if group.constant:
         return found
     enough = min(MANY * group.samples, group.independence.size)
@@ -37,23 +48,6 @@ def notes(group: GroupReport) -> list[str]:
             "last: leave out the equilibration (--start), or run longer"
         )
     return found
-
-
-def _of_scatter(group: GroupReport) -> list[str]:
-    scatter = group.scatter
-    if not scatter.held or group.samples < FEWEST_HELD:
-        return []
-    if scatter.held == scatter.rows:
-        return [
-            f"no hard coordinate varies more than rounding does ({scatter.loosest}): was this run "
-            "constrained, without Fixman's potential? then audit it as-is"
-        ]
-    if group.samples < FEWEST_SAMPLES:  # a few rows can agree by chance
-        return []
-    return [
-        f"{scatter.held} of {scatter.rows} hard coordinates vary no more than rounding does: a "
-        "constrained run is rigid in these; audit them alone, as-is"
-    ]
 
 
 def verdict(groups: Sequence[GroupReport]) -> str:
@@ -135,14 +129,12 @@ def report(audited: AuditReport) -> str:
         f"assumed ensemble: {rigid if audited.as_is else stiff}",
     ]
     groups = audited.groups
-    # The kinds with most atoms, in the order of all.
-    atoms = [group.chain.n * group.half_logdet.shape[1] for group in groups]
-    first = sorted(range(len(groups)), key=lambda k: -atoms[k])[:SHOWN_GROUPS]
-    for k in sorted(first):
-        lines += _lines(groups[k])
+    by_atoms = sorted(groups, key=lambda group: -group.chain.n * group.half_logdet.shape[1])
+    most, rest = by_atoms[:SHOWN_GROUPS], by_atoms[SHOWN_GROUPS:]
+    for group in sorted(most, key=groups.index):
+        lines += _lines(group)
         if len(groups) > 1:
-            lines.append(f"  {groups[k].verdict}")
-    rest = [group for k, group in enumerate(groups) if k not in first]
+            lines.append(f"  {group.verdict}")
     if rest:
         molecules = sum(group.half_logdet.shape[1] for group in rest)
         lines.append(
