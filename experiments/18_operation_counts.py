@@ -381,8 +381,7 @@ def fixman(c: Case) -> np.ndarray:
     table = counted(blocks)
     table[:, kernel.KIND :] = blocks[:, kernel.KIND :]  # numbers of rows, not of an arm
     room = _objects(kernel.WORK * c.arm.n)
-    flat = table, c.q[0], c.qd[0], c.last[0], c.g, None, c.out[0], False, room
-    run(kernel.motion_frames, *flat)
+    run(kernel.motion_frames, table, c.q, c.qd, c.last, c.g, c.unloaded, c.out, room)
     return c.out
 
 

@@ -117,7 +117,7 @@ def logdet_hard(arm: SerialChain, q: ArrayLike) -> Array:
     """
     given = model.posture(arm, q)
     out = np.empty(given.q.shape[0])
-    bad = partition.logdet_frames(_tables(arm).blocks, given.q.reshape(-1), out)
+    bad = partition.logdet_frames(_tables(arm).blocks, given.q, out)
     if bad >= 0:
         raise _failure(given, bad)
     return given.batch(out)[()]
@@ -161,10 +161,8 @@ def _motion(given: Given, refine: int) -> Array:
 def _solved(given: Given, joints: bool = False) -> Array:
     arm, blocks = given.arm, _tables(given.arm).blocks
     out = np.empty((given.q.shape[0], arm.nv + (6 * arm.n if joints else 0)))
-    states = (a.reshape(-1) for a in (given.q, given.qd, given.last))
-    loads = given.g, given.W.reshape(-1) if given.W.size else None
-    room = workspace(partition.WORK * arm.n)
-    bad = partition.motion_frames(blocks, *states, *loads, out.reshape(-1), joints, room)
+    state, room = (given.q, given.qd, given.last), workspace(partition.WORK * arm.n)
+    bad = partition.motion_frames(blocks, *state, given.g, given.W, out, room)
     if bad >= 0:
         raise _failure(given, bad)
     return out
@@ -174,7 +172,7 @@ def _failure(given: Given, bad: int) -> ValueError:
     frame, body = divmod(bad, given.arm.n + 1)
     given.require_finite()
     # An overflow can spoil pivots too: look at the configuration alone.
-    blocks, q = _tables(given.arm).blocks, given.q[frame]
+    blocks, q = _tables(given.arm).blocks, given.q[[frame]]
     if body < given.arm.n and partition.logdet_frames(blocks, q, np.empty(1)) >= 0:
         where = arrays.frame_index(frame, given.lead)
         # A light body is lost in the next one's pivot.

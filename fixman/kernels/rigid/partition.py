@@ -184,8 +184,8 @@ def factor_frame(table, q, work, room):
     for i in range(table.shape[0]):
         row, f = table[i], work[i]
         kind, hard = int(row[KIND]), ordered(row, order)
-        E, p, usable = joint.joint_motion(kind, row[PITCH], q, first)
-        if not usable:
+        E, p, check = joint.joint_motion(kind, row[PITCH], q, first)
+        if check != 0.0:
             return 0.0, i
         mat.store_all(f, TURN, (*E, *p, row[PITCH]))
         size_ω, size_v = traces(row, A)
@@ -219,10 +219,10 @@ def factor_frame(table, q, work, room):
 
 
 @step
-def pushed(c, light, wrenches, k):
+def pushed(c, light, wrenches, i):
     """Moment about the mass centre and acceleration that a wrench on a body causes."""
-    f = mat.constants(wrenches, k)
-    return plus(mat.constants(wrenches, k + 3), fused_cross(f, c)), scaled(light, f)
+    f = mat.entries(wrenches, i, 0)
+    return plus(mat.entries(wrenches, i, 3), fused_cross(f, c)), scaled(light, f)
 
 
 @step
@@ -268,21 +268,20 @@ def right_side(row, f, ahead, y, before, twist, push):
 def eliminate(table, qd, tau, gravity, wrenches, work, room):
     """L⁻¹ y of one factored configuration, from the base on, which accelerates by minus gravity.
 
-    ``wrenches`` (6 n) may be empty.
+    ``wrenches (n, 6)`` may be empty.
     """
     ahead, y, order = room.ahead, room.y, room.order
-    zero = (0.0, 0.0, 0.0)
-    before = zero  # ω of the body before, in the joint frame's axes
-    mat.store_all(ahead, 0, zero)
+    before = joint.ZERO  # ω of the body before, in the joint frame's axes
+    mat.store_all(ahead, 0, before)
     mat.store_all(ahead, 3, scaled(-1.0, mat.back(mat.matrix(table[0], BASE), gravity)))
     first = 0
     for i in range(table.shape[0]):
         row, f = table[i], work[i]
         kind, hard = int(row[KIND]), ordered(row, order)
         twist = joint.joint_twist(kind, row[PITCH], qd, first)
-        push = (zero, zero)
+        push = joint.ZERO, joint.ZERO
         if wrenches.size:
-            push = pushed(mat.constants(row, CENTRE), row[LIGHT], wrenches, 6 * i)
+            push = pushed(mat.constants(row, CENTRE), row[LIGHT], wrenches, i)
         before = right_side(row, f, ahead, y, before, twist, push)
         for s in range(hard, 6):  # y and (P4): torques
             torque = tau[first + joint.RATE_OF[kind, order[s]]]
@@ -311,16 +310,13 @@ def along(x, y):
 
 
 @plain
-def substitute(table, tau, work, room, qdd, forces):
-    """Accelerations and wrenches of the joints from tip to base; whether those are finite.
-
-    ``forces`` (n, 6), force before moment, may be empty.
-    """
+def substitute(table, tau, work, room, out):
+    """Accelerations and wrenches of the joints from tip to base; whether those are finite."""
     u, pushes, order = room.u, room.pushes, room.order
     for k in range(6):
         u[k] = 0.0
     check = 0.0
-    first = qdd.size
+    first = tau.size
     for i in range(table.shape[0] - 1, -1, -1):
         row, f = table[i], work[i]
         kind, hard = int(row[KIND]), ordered(row, order)
@@ -340,58 +336,45 @@ def substitute(table, tau, work, room, qdd, forces):
             # The rotor's motion and the body's are the same: the one with less rounding.
             if s < hard and row[GEAR + s] < f[at(S, r, r)]:
                 d = row[GEAR + s] * (torque - pushes[r])
-            qdd[first + joint.RATE_OF[kind, r]] = d
+            out[first + joint.RATE_OF[kind, r]] = d
             check += 0.0 * d
         for s in range(hard, 6):
             pushes[order[s]] = tau[first + joint.RATE_OF[kind, order[s]]]
-        if forces.size:
+        if out.size > tau.size:
             moment, force = wrench_of(f, pushes)
-            mat.put_entries(forces, i, 0, (*force, *moment))
+            mat.store_all(out, tau.size + 6 * i, (*force, *moment))
         carry_wrench(f, pushes, u)  # u (P7)
     return check == 0.0
 
 
 @jit
-def motion_frames(table, q, qd, tau, gravity, wrenches, out, joints, memory):
+def motion_frames(table, q, qd, tau, gravity, wrenches, out, memory):
     """Solve every frame; frame · (n + 1) + body of the first lost pivot, or -1.
 
-    Arrays are flat, frames stacked, ``wrenches`` may be None.  ``out``: the accelerations of a
-    frame, and where ``joints`` is true its 6 n joint wrenches.  Body n: a result is not finite.
+    ``wrenches (frames n, 6)`` may be empty.  A row of ``out``: the accelerations, and where there
+    is room the 6 n numbers of joint wrenches, force before moment.  Body n: a result is not finite.
     ``memory``: `WORK` numbers for each body.
     """
     n = table.shape[0]
-    nq = nv = 0
-    for i in range(n):
-        nq += joint.POSITIONS[int(table[i, KIND])]
-        nv += 6 - HARD[int(table[i, KIND])]
     work, room = memory[: n * WORK].reshape((n, WORK)), room_for()
-    width = nv + 6 * n if joints else nv
-    nothing = np.empty((0, 6))
-    none = np.empty(0)
-    for frame in range(q.size // nq):
-        _, body = factor_frame(table, q[frame * nq : (frame + 1) * nq], work, room)
+    for frame in range(q.shape[0]):
+        _, body = factor_frame(table, q[frame], work, room)
         if body >= 0:
             return frame * (n + 1) + body
-        rates = slice(frame * nv, (frame + 1) * nv)
-        answer = out[frame * width : (frame + 1) * width]
-        forces = answer[nv:].reshape(n, 6) if joints else nothing
-        loads = none
-        if wrenches is not None:
-            loads = wrenches[6 * n * frame : 6 * n * (frame + 1)]
-        eliminate(table, qd[rates], tau[rates], gravity, loads, work, room)
-        if not substitute(table, tau[rates], work, room, answer[:nv], forces):
+        loads = wrenches[frame * n : (frame + 1) * n]
+        eliminate(table, qd[frame], tau[frame], gravity, loads, work, room)
+        if not substitute(table, tau[frame], work, room, out[frame]):
             return frame * (n + 1) + n
     return -1
 
 
 @jit
 def logdet_frames(table, q, out):
-    """ln det H^bb of every frame, ``q`` flat; failures as in `motion_frames`."""
+    """ln det H^bb of every frame; failures as in `motion_frames`."""
     n = table.shape[0]
-    nq = q.size // out.size
     work, room = np.empty((n, WORK)), room_for()
     for frame in range(out.size):
-        out[frame], body = factor_frame(table, q[frame * nq : (frame + 1) * nq], work, room)
+        out[frame], body = factor_frame(table, q[frame], work, room)
         if body >= 0:
             return frame * (n + 1) + body
         if not abs(out[frame]) < math.inf:
