@@ -47,7 +47,7 @@ def soft(arm: SerialChain, share: float) -> SerialChain:
 
 def tables(arm: SerialChain) -> motion.Chain:
     turns = arm._turning.astype(float)
-    return motion.Chain(arm._kinds, arm._table, arm.armature.copy(), turns, arm._springs)
+    return motion.Chain(arm._kinds, arm._table, turns, arm._springs)
 
 
 def stepping(arm: SerialChain, *shared: Array) -> motion.Room:

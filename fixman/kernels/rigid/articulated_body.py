@@ -38,8 +38,9 @@ from fixman.kernels.compiler import lanes as register
 from fixman.kernels.compiler.lanes import above, integer, load, put, store, take
 from fixman.kernels.compiler.steps import step
 from fixman.kernels.rigid import articulated_inertia as inertia
+from fixman.kernels.rigid import joints as joint
 from fixman.kernels.rigid.articulated_inertia import Articulated
-from fixman.kernels.rigid.joints import ANGULAR, LINEAR, RATE_OF, RATES, SLIDES, TURNS, rotation
+from fixman.kernels.rigid.joints import ANGULAR, LINEAR, RATE_OF, RATES, SLIDES, TURNS, checked
 
 EPS = 2.0**-52
 DONE, NOT_USABLE, WRONG_SIZE = -1, -2, -3
@@ -149,10 +150,8 @@ def single_outwards(table, at, moved, w, work, row, turns):
     """
     turning, sliding, d = moved
     c, s = load(work, turns[0], turning), load(work, turns[1], turning)
-    c, s = (
-        table[at + COS_Z] * c - table[at + SIN_Z] * s,
-        table[at + COS_Z] * s + table[at + SIN_Z] * c,
-    )
+    cz, sz = table[at + COS_Z], table[at + SIN_Z]
+    c, s = cz * c - sz * s, cz * s + sz * c
     store(work, turns[0], c)
     store(work, turns[1], s)
     a, b = table[at + ALONG_X], table[at + ALONG_Y]
@@ -182,20 +181,10 @@ def several_outwards(table, fixed, R, x, turning, sliding, w, work, row):
     r = plus(mat.constants(table, fixed + ORIGIN), mat.times(joint, x))
     before = mat.back(E, w)
     after = plus(before, turning)
-    linear = plus(
-        mat.back(E, fused_cross(w, fused_cross(w, r))), fused_cross(plus(before, after), sliding)
-    )
+    pull = mat.back(E, fused_cross(w, fused_cross(w, r)))
+    linear = plus(pull, fused_cross(plus(before, after), sliding))
     mat.store_all(work, row, (*E, *r, *fused_cross(before, turning), *linear))
     return after
-
-
-@step
-def checked(x):
-    """Zero, or NaN where one of these is no number."""
-    total = x[0]
-    for k in range(1, len(x)):
-        total = total + x[k]
-    return 0.0 * total
 
 
 @step
@@ -221,31 +210,6 @@ def three_of(states, first, stride, kind, half, zero):
     )
 
 
-@step
-def about_z(c, s):
-    zero = 0.0 * c
-    return c, -s, zero, s, c, zero, zero, zero, 1.0 + zero
-
-
-@step
-def four_of(q, first, stride, like):
-    return tuple(take(q, first + k, stride, like) for k in range(4))
-
-
-@plain
-def put_sines(table, q, frame, work, zero):
-    """Cosines of all angles, then their sines, into ``work``."""
-    n, nq, _, _ = sizes(table, table.size)
-    m = angles(n)
-    for i in range(m):
-        store(work, i, zero)
-    for i in range(n):
-        kind, at_q, _, _ = record(table, n, i)
-        if TURNS[kind] == 1:
-            store(work, i, take(q, frame * nq + at_q + SLIDES[kind], nq, zero))
-    register.fill_sines(work, m * register.lanes(zero))
-
-
 @plain
 def outwards(table, q, qd, loads, frame, work, zero):
     """X, c and p of all bodies into ``work``; whether the numbers can be used.
@@ -254,7 +218,13 @@ def outwards(table, q, qd, loads, frame, work, zero):
     """
     n, nq, nv, _ = sizes(table, table.size)
     m = angles(n)
-    put_sines(table, q, frame, work, zero)
+    for i in range(m):
+        store(work, i, zero)
+    for i in range(n):
+        kind, at_q, _, _ = record(table, n, i)
+        if TURNS[kind] == 1:
+            store(work, i, take(q, frame * nq + at_q + SLIDES[kind], nq, zero))
+    register.fill_sines(work, m * register.lanes(zero))  # cosines of all angles, then their sines
     good = True
     total = zero
     w = (zero, zero, zero)
@@ -280,10 +250,12 @@ def outwards(table, q, qd, loads, frame, work, zero):
             turning = three_of(qd, at_v, nv, kind, ANGULAR, zero)
             total = total + checked(r)
             if TURNS[kind] == 3:
-                R, unit = rotation(*four_of(q, at_q + SLIDES[kind], nq, zero))
+                at_q += SLIDES[kind]
+                R, unit = joint.rotation(mat.take3(q, at_q, nq, zero), take(q, at_q + 3, nq, zero))
                 good = good and unit
             else:
-                R = about_z(load(work, i, zero), load(work, m + i, zero))
+                c, s = load(work, i, zero), load(work, m + i, zero)
+                R = c, -s, zero, s, c, zero, zero, zero, 1.0 + zero
             # X, c, ω (2.19)
             w = several_outwards(table, fixed, R, r, turning, sliding, w, work, row)
             row += PUSHED
@@ -294,15 +266,39 @@ def outwards(table, q, qd, loads, frame, work, zero):
     return good and above(1.0 + zero, total)
 
 
+@step
+def screw(table, at, turns, work, row):
+    """E and r of a joint of one rate but for the user's axes, and c, of one state."""
+    c, s, d = work[turns[0]], work[turns[1]], work[row + SHIFTED]
+    cx, sx = table[at + COS_X], table[at + SIN_X]
+    E = (c, -s, 0.0, cx * s, cx * c, -sx, sx * s, sx * c, cx)
+    x, y, *linear = (work[row + BIAS + k] for k in range(5))
+    return E, (table[at + ALONG_X], table[at + ALONG_Y] - d * sx, d * cx), (x, y, 0.0, *linear)
+
+
+@plain
+def from_before(table, n, i, work):
+    """E, r and c of body i, from what `outwards` has left in ``work`` of one state."""
+    kind, _, _, row = record(table, n, i)
+    if RATES[kind] > 1:
+        c = mat.constants6(work, row + CARRIED)
+        return mat.matrix(work, row), mat.constants(work, row + WAY), c
+    E, r, c = screw(table, LINK * i, (i, angles(n) + i), work, row)
+    if on_user_axes(table, n, i):
+        joint = mat.matrix(table, fixed_row(n, i) + AXES)
+        r = plus(mat.constants(table, fixed_row(n, i) + ORIGIN), mat.times(joint, r))
+        E = mat.product(joint, E)
+    return E, r, c
+
+
 # --- inwards: I^A, U, D, u, I^a, p^a --------------------------------------------------------------
 
 
 @step
 def with_body(table, at, hung, work, row):
     """I^A and p^A of a body with what hangs on it; the traces of A and C too."""
-    A, B, C, n, f = hung
-    body = table[at + MASS], mat.constants(table, at + MOMENT)
-    A, B, C = inertia.added(A, B, C, *body, mat.constants6(table, at + INERTIA))
+    body = table[at + MASS], mat.constants(table, at + MOMENT), mat.constants6(table, at + INERTIA)
+    A, B, C, n, f = inertia.added(hung, *body)
     n, f = plus(n, mat.load3(work, row, n[0])), plus(f, mat.load3(work, row + 3, n[0]))
     return Articulated(A, B, C, n, f), A[0] + A[3] + A[5], C[0] + C[3] + C[5]
 
@@ -343,42 +339,28 @@ def with_bias(body, work, row):
 
 
 @inlined
-def single_inwards(table, n, i, body, work, row, zero):
+def single_inwards(table, n, i, body, work, row):
     """Xᵀ I^a X and Xᵀ p^a of a joint of one rate; the square of r."""
-    at = LINK * i
-    body = screw_inwards(table, at, i, angles(n) + i, body, work, row)
-    b = table[at + ALONG_Y]
+    body, square = screw_inwards(table, LINK * i, i, angles(n) + i, body, work, row)
+    b = table[LINK * i + ALONG_Y]
     if b != 0.0:
         body = inertia.slide(body, b)
     body = inertia.renamed(body)
     if on_user_axes(table, n, i):
-        body = in_user_axes(table, fixed_row(n, i), body)
-    return body, square_of_way(table, at, work, row, zero)
+        axes = mat.matrix(table, fixed_row(n, i) + AXES)
+        body = inertia.carried(axes, joint.ZERO, body)
+    return body, square
 
 
 @step
 def screw_inwards(table, at, turns, sines, body, work, row):
-    """Xᵀ I^a X and Xᵀ p^a of a joint of one rate, but for the way along y."""
+    """Xᵀ I^a X and Xᵀ p^a of a joint of one rate, but for the way along y; the square of r."""
     like = body.moment[0]
-    body = inertia.turn(body, load(work, turns, like), load(work, sines, like))
-    body = inertia.renamed(inertia.slide(body, load(work, row + SHIFTED, like)))
-    body = inertia.turn(body, table[at + COS_X], table[at + SIN_X])
-    return inertia.renamed(inertia.slide(body, table[at + ALONG_X]))
-
-
-@step
-def in_user_axes(table, fixed, body):
-    """From the axes in which a screw ends to those of the user."""
-    A, B, C, n, f = body
-    R = mat.matrix(table, fixed + AXES)
-    A, C = mat.upper(mat.turned(R, mat.full(A))), mat.upper(mat.turned(R, mat.full(C)))
-    return Articulated(A, mat.turned(R, B), C, mat.times(R, n), mat.times(R, f))
-
-
-@step
-def square_of_way(table, at, work, row, like):
     a, b, d = table[at + ALONG_X], table[at + ALONG_Y], load(work, row + SHIFTED, like)
-    return a * a + b * b + d * d
+    body = inertia.turn(body, load(work, turns, like), load(work, sines, like))
+    body = inertia.renamed(inertia.slide(body, d))
+    body = inertia.turn(body, table[at + COS_X], table[at + SIN_X])
+    return inertia.renamed(inertia.slide(body, a)), a * a + b * b + d * d
 
 
 @plain
@@ -410,9 +392,8 @@ def several_inwards(body, work, row):
     c = mat.load3(work, row + CARRIED, n[0])
     d = mat.load3(work, row + CARRIED + 3, n[0])
     n = plus(n, plus(mat.times_symmetric(A, c), mat.times(B, d)))
-    f = mat.times(E, plus(f, plus(mat.back(B, c), mat.times_symmetric(C, d))))
-    A, B, C = inertia.carried(E, r, A, B, C)
-    return Articulated(A, B, C, plus(mat.times(E, n), fused_cross(r, f)), f), fused_dot(r, r)
+    f = plus(f, plus(mat.back(B, c), mat.times_symmetric(C, d)))
+    return inertia.carried(E, r, Articulated(A, B, C, n, f)), fused_dot(r, r)
 
 
 @step
@@ -455,9 +436,8 @@ def inwards(table, tau, frame, work, zero):
         kind, _, at_v, row = record(table, n, i)
         at, fixed, single = LINK * i, fixed_row(n, i), RATES[kind] == 1
         at_v += frame * nv
-        body, trace_A, trace_C = with_body(  # I^A, p^A
-            table, at, body, work, row + (WRENCH if single else PUSHED)
-        )
+        wrench = row + (WRENCH if single else PUSHED)
+        body, trace_A, trace_C = with_body(table, at, body, work, wrench)  # I^A, p^A
         least, least_C = 4.0 * EPS * (size + trace_A), 4.0 * EPS * (weight + trace_C)
         square, good, found = zero, True, True
         if single:
@@ -465,20 +445,18 @@ def inwards(table, tau, frame, work, zero):
             # U, D, u (4.6) (5.16); I^a, p^a
             body, good = free_single(body, torque, table, at, kind, felt, work, row)
             if i > 0:  # Xᵀ I^a X, Xᵀ p^a (4.5) (5.16)
-                body, square = single_inwards(table, n, i, body, work, row, zero)
+                body, square = single_inwards(table, n, i, body, work, row)
         elif TURNS[kind] == 3 and SLIDES[kind] == 0 and table[at + ARMATURE] == 0.0:
             moment = three_of(tau, at_v, nv, kind, ANGULAR, zero)
             body, square, good = free_ball(body, moment, least, work, row)  # the same
         else:
-            units, moment = row + SEVERAL, three_of(tau, at_v, nv, kind, ANGULAR, zero)
+            to, moment = row + SEVERAL, three_of(tau, at_v, nv, kind, ANGULAR, zero)
             if SLIDES[kind] > 0:
                 force = three_of(tau, at_v, nv, kind, LINEAR, zero)
                 body = inertia.mirrored(body)
-                body, good = free_half(
-                    body, force, table, kind, LINEAR, least_C, work, fixed, units
-                )
+                body, good = free_half(body, force, table, kind, LINEAR, least_C, work, fixed, to)
                 body = inertia.mirrored(body)
-            body, found = free_half(body, moment, table, kind, ANGULAR, least, work, fixed, units)
+            body, found = free_half(body, moment, table, kind, ANGULAR, least, work, fixed, to)
             if i > 0:  # Xᵀ I^a X, Xᵀ p^a (4.5) (5.16)
                 body, square = several_inwards(body, work, row)
         if not (good and found):
@@ -544,7 +522,7 @@ def half_moves(spin, a, kind, half, units, work, qdd, first, stride):
 
 
 @plain
-def accelerations(table, qd, loads, frame, work, qdd, zero):
+def accelerations(table, loads, frame, work, qdd, zero):
     """Joint accelerations from base to tip; whether all are finite."""
     n, _, nv, _ = sizes(table, table.size)
     m = angles(n)
@@ -579,3 +557,14 @@ def accelerations(table, qd, loads, frame, work, qdd, zero):
                 a, spin = half_moves(a, spin, kind, LINEAR, units, work, qdd, first, nv)
             total = total + checked((*spin, *a))
     return above(1.0 + zero, total)
+
+
+@inlined
+def forward(table, q, qd, tau, loads, frame, work, qdd, zero):
+    """q̈ of one state or eight; DONE, or why not, or the first body without pivot."""
+    if not outwards(table, q, qd, loads, frame, work, zero):
+        return NOT_USABLE
+    body = inwards(table, tau, frame, work, zero)
+    if body != DONE:
+        return body
+    return DONE if accelerations(table, loads, frame, work, qdd, zero) else NOT_USABLE

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from fixman.kernels import plain
 from fixman.kernels.algebra import triples as mat
-from fixman.kernels.algebra.vectors import fused_dot, plus
+from fixman.kernels.algebra.vectors import fused_cross, fused_dot, plus
 from fixman.kernels.compiler.steps import step
 from fixman.kernels.rigid.joints import DIRECTION
 
@@ -56,25 +56,30 @@ class Rate(NamedTuple):
 
 
 @step
-def added(A, B, C, m, h, S):
-    """(A, B, C) and a body of mass m, h = m c and inertia S about the same point."""
+def added(body, m, h, S):
+    """I^A and a body of mass m, h = m c and inertia S about the same point."""
+    A, B, C, n, f = body
     B = (
         B[0], B[1] - h[2], B[2] + h[1],
         B[3] + h[2], B[4], B[5] - h[0],
         B[6] - h[1], B[7] + h[0], B[8],
     )  # fmt: skip
-    return tuple(A[k] + S[k] for k in range(6)), B, (C[0] + m, C[1], C[2], C[3] + m, C[4], C[5] + m)
+    C = (C[0] + m, C[1], C[2], C[3] + m, C[4], C[5] + m)
+    return Articulated(tuple(A[k] + S[k] for k in range(6)), B, C, n, f)
 
 
 @step
-def carried(R, s, A, B, C):
-    """φ (A, B, C) φᵀ with φ = [[1, s×], [0, 1]] diag(R, R): an inertia seen from a body inwards."""
+def carried(R, s, body):
+    """φ I^A φᵀ and φ p^A with φ = [[1, s×], [0, 1]] diag(R, R): as the body before sees them."""
+    A, B, C, n, f = body
     A, B, C = mat.turned(R, mat.full(A)), mat.turned(R, B), mat.turned(R, mat.full(C))
     moved = plus(B, mat.across(s, C))
     # A + s× Bᵀ + (B + s× C) (s×)ᵀ
     A = plus(A, mat.across(s, mat.transposed(B)))
     A = plus(A, mat.transposed(mat.across(s, mat.transposed(moved))))
-    return mat.upper(A), moved, mat.upper(C)
+    f = mat.times(R, f)
+    n = plus(mat.times(R, n), fused_cross(s, f))
+    return Articulated(mat.upper(A), moved, mat.upper(C), n, f)
 
 
 @step
@@ -87,19 +92,6 @@ def felt(A, B, C, twist):
     a, b, A, B, C = (tuple(abs(x) for x in y) for y in (a, b, mat.full(A), B, mat.full(C)))
     turning, sliding = fused_dot(a, mat.times(A, a)), fused_dot(b, mat.times(C, b))
     return turning + sliding + 2.0 * fused_dot(a, mat.times(B, b))
-
-
-@step
-def turn_wrench(n, f, c, s):
-    """[n; f] in the axes before the turn (c, s) about z."""
-    n = (c * n[0] - s * n[1], s * n[0] + c * n[1], n[2])
-    return n, (c * f[0] - s * f[1], s * f[0] + c * f[1], f[2])
-
-
-@step
-def slide_wrench(n, f, d):
-    """[n; f] about the point before the slide d along z."""
-    return (n[0] - d * f[1], n[1] + d * f[0], n[2]), f
 
 
 @step
@@ -119,7 +111,9 @@ def turn(body, c, s):
         c * B[6] - s * B[7], s * B[6] + c * B[7], B[8],
     )  # fmt: skip
     A, C = turn_symmetric(A, c, s), turn_symmetric(C, c, s)
-    return Articulated(A, B, C, *turn_wrench(n, f, c, s))
+    n = (c * n[0] - s * n[1], s * n[0] + c * n[1], n[2])
+    f = (c * f[0] - s * f[1], s * f[0] + c * f[1], f[2])
+    return Articulated(A, B, C, n, f)
 
 
 @step
@@ -139,7 +133,7 @@ def slide(body, d):
         A[4] + d * B[6],
         A[5],
     )
-    return Articulated(A, new, C, *slide_wrench(n, f, d))
+    return Articulated(A, new, C, (n[0] - d * f[1], n[1] + d * f[0], n[2]), f)
 
 
 # --- a rate is freed ------------------------------------------------------------------------------

@@ -26,13 +26,7 @@ def state(table, q, qd, tau, loads, qdd, room):
     if q.size != nq or qd.size != nv or tau.size != nv:
         return WRONG_SIZE
     work = np.empty(units) if room is None else room
-    if not bodies.outwards(table, q, qd, loads, 0, work, 0.0):
-        return NOT_USABLE
-    body = bodies.inwards(table, tau, 0, work, 0.0)
-    if body != DONE:
-        return body
-    good = bodies.accelerations(table, qd, loads, 0, work, qdd, 0.0)
-    return DONE if good else NOT_USABLE
+    return bodies.forward(table, q, qd, tau, loads, 0, work, qdd, 0.0)
 
 
 @jit
@@ -67,13 +61,9 @@ def states(table, q, qd, tau, loads, first, last, qdd, room):
     work = room[skip:]
     for begin in range(first, last, LANES):
         frame = min(begin, last - LANES)
-        if not bodies.outwards(table, q, qd, loads, frame, work, zero):
-            return frame, NOT_USABLE
-        body = bodies.inwards(table, tau, frame, work, zero)
-        if body != DONE:
-            return frame, body
-        if not bodies.accelerations(table, qd, loads, frame, work, qdd, zero):
-            return frame, NOT_USABLE
+        code = bodies.forward(table, q, qd, tau, loads, frame, work, qdd, zero)
+        if code != DONE:
+            return frame, code
     if few:
         for k in range(answers.size):
             answers[k] = qdd[k]

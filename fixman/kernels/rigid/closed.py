@@ -15,7 +15,7 @@ is the unit that tells a small Λ⁻¹ from a lost one.
 import math
 
 from fixman.kernels import entry, inlined, plain
-from fixman.kernels.algebra.triples import back, constants, load6, load9, matrix, store_all, times
+from fixman.kernels.algebra.triples import back, constants, load6, store_all, times
 from fixman.kernels.algebra.vectors import fused_cross, fused_dot, minus, plus, scaled
 from fixman.kernels.compiler.lanes import LANES, eight, lane, load, part, root, store
 from fixman.kernels.compiler.steps import step
@@ -73,40 +73,21 @@ def innovation(n, f, relative, work, at):
 
 
 @step
-def screw_inwards(table, at, c, s, d, n, f):
-    """Wrenches on the body before, of a joint of one rate, as `articulated_body.screw_inwards`."""
-    n, f = inertia.slide_wrench(*inertia.turn_wrench(n, f, c, s), d)
-    n, f = inertia.renamed_wrench(n, f)
-    n, f = inertia.turn_wrench(n, f, table[at + bodies.COS_X], table[at + bodies.SIN_X])
-    n, f = inertia.renamed_wrench(*inertia.slide_wrench(n, f, table[at + bodies.ALONG_X]))
-    return inertia.renamed_wrench(*inertia.slide_wrench(n, f, table[at + bodies.ALONG_Y]))
-
-
-@step
-def bias_felt(n, f, work, row):
-    """z_iᵀ c_i of a joint of one rate."""
-    c = load6(work, row, 0.0)
-    return (n[0] * c[0] + n[1] * c[1]) + (f[0] * c[2] + f[1] * c[3] + f[2] * c[4])
-
-
-@step
-def several_inwards(work, row, n, f, relative):
-    """z_iᵀ c_i of a joint of several rates, and wrenches on the body before."""
-    R, r = load9(work, row, 0.0), constants(work, row + bodies.WAY)  # E and r of the outward sweep
-    c = load6(work, row + bodies.CARRIED, 0.0)
+def inwards(E, r, c, n, f, relative):
+    """z_iᵀ c_i (C5), and wrenches on the body before."""
     relative = relative + (fused_dot(c[:3], n) + fused_dot(c[3:], f))
-    f = times(R, f)
-    return plus(times(R, n), fused_cross(r, f)), f, relative
+    f = times(E, f)
+    return plus(times(E, n), fused_cross(r, f)), f, relative
 
 
 @plain
-def through_half(n, f, relative, kind, half, units, to, work, E):
-    """Through the turns (`ANGULAR`) of a joint of several rates, or its slides as turns."""
+def through_half(n, f, relative, kind, half, first, to, work, E):
+    """Through the turns (`ANGULAR`) of a joint, or its slides as turns."""
     for k in range(3):
         n, f = inertia.renamed_wrench(n, f)
         j = RATE_OF[kind, half + k]
         if j >= 0:
-            at = units + bodies.RATE * j
+            at = first + bodies.RATE * j
             n, f, relative, ε = innovation(n, f, relative, work, at)
             store(E, to + j, ε * (1.0 / math.sqrt(work[at + bodies.PIVOT])))
     return n, f, relative
@@ -116,8 +97,7 @@ def through_half(n, f, relative, kind, half, units, to, work, E):
 def columns_inwards(own, on, held, columns, first, last, seen, W, work, E):
     """D^{−1/2} ε of eight columns into ``E``, a unit a rate (C4); f_0, and the sums of (C5)."""
     n, _, _, _ = sizes(own, own.size)
-    m, left = bodies.angles(n), on.size
-    zero = eight(0.0)
+    left, zero = on.size, eight(0.0)
     moment, f, relative = (zero, zero, zero), (zero, zero, zero), zero
     for i in range(columns[first, 1], -1, -1):
         while left > 0 and held.bodies[on[left - 1]] >= i:
@@ -126,34 +106,15 @@ def columns_inwards(own, on, held, columns, first, last, seen, W, work, E):
             w = load6(W, 0, zero)
             moment, f = plus(moment, w[:3]), plus(f, w[3:])  # z′
         kind, _, to, row = record(own, n, i)
-        at, fixed = bodies.LINK * i, bodies.fixed_row(n, i)
-        if RATES[kind] == 1:
-            units, pitch = row + bodies.WRENCH, own[at + bodies.PITCH]
-            if TURNS[kind] == 0:
-                # a slide: the same with forces before moments, as `inertia.mirrored`
-                f, moment, relative, ε = innovation(f, moment, relative, work, units)
-            else:
-                moment, f = inertia.sheared_wrench(moment, f, pitch)
-                moment, f, relative, ε = innovation(moment, f, relative, work, units)
-                moment, f = inertia.sheared_wrench(moment, f, -pitch)
-            store(E, to, ε * (1.0 / math.sqrt(work[units + bodies.PIVOT])))
-            relative = relative + bias_felt(moment, f, work, row)  # z_iᵀ c_i (C5)
-            moment, f = screw_inwards(
-                own, at, work[i], work[m + i], work[row + bodies.SHIFTED], moment, f
-            )
-            if bodies.on_user_axes(own, n, i):
-                R = matrix(own, fixed + bodies.AXES)
-                moment, f = times(R, moment), times(R, f)
-        else:
-            units = row + bodies.SEVERAL
-            if SLIDES[kind] > 0:
-                f, moment, relative = through_half(
-                    f, moment, relative, kind, LINEAR, units, to, work, E
-                )
-            moment, f, relative = through_half(
-                moment, f, relative, kind, ANGULAR, units, to, work, E
-            )
-            moment, f, relative = several_inwards(work, row, moment, f, relative)
+        at, pitch = bodies.first_units(kind, row), own[bodies.LINK * i + bodies.PITCH]
+        if SLIDES[kind] > 0:  # forces before moments, as `inertia.mirrored`
+            f, moment, relative = through_half(f, moment, relative, kind, LINEAR, at, to, work, E)
+        if TURNS[kind] > 0:
+            moment, f = inertia.sheared_wrench(moment, f, pitch)
+            moment, f, relative = through_half(moment, f, relative, kind, ANGULAR, at, to, work, E)
+            moment, f = inertia.sheared_wrench(moment, f, -pitch)
+        R, r, c = bodies.from_before(own, n, i, work)
+        moment, f, relative = inwards(R, r, c, moment, f, relative)
     return f, relative
 
 
@@ -207,10 +168,8 @@ def compliance(table, tau, loads, locked, room):
 
     With ``locked`` joints Λ⁻¹ is A Aᵀ.
     """
-    held, chains, columns, rows, seen = (
-        table.held, table.chains, table.columns, room.rows, room.seen,
-    )  # fmt: skip
-    W, products = room.columns.W, room.columns.products
+    held, chains, columns = table.held, table.chains, table.columns
+    rows, seen, W, products = room.rows, room.seen, room.W, room.products
     clear(rows.inverse)
     clear(rows.mobility)  # 0 of ends on the base
     for c in range(chains.shape[0]):
@@ -221,7 +180,7 @@ def compliance(table, tau, loads, locked, room):
         elif bodies.inwards(own, cut(tau, chains, c, ends.RATE), 0, work, 0.0) != DONE:
             return LOST
         on = cut(table.on, chains, c, ends.END)
-        E = cut(room.columns.innovations, chains, c, ends.INNOVATION)
+        E = cut(room.innovations, chains, c, ends.INNOVATION)
         n, _, nv, _ = sizes(own, own.size)
         begin, last = chains[c, COLUMN], chains[c, COLUMN] + chains[c, COLUMN + 1]
         for first in range(begin, last, LANES):
@@ -322,21 +281,15 @@ def push(E, i, f, work, at):
     work[at + bodies.DRIVE] = work[at + bodies.DRIVE] + total / root(work[at + bodies.PIVOT])
 
 
-@step
-def loads_of(loads, chains, c, many):
-    """Gravity, and with ``many`` loads not zero the wrenches on the bodies of a chain."""
-    return part(loads, many * chains[c, ends.LOAD], 3 + many * (chains[c, ends.LOADS] - 3), 0.0)
-
-
 @plain
-def closed_rates(table, moving, loads, room, out):
+def closed_rates(table, loads, room, out):
     """θ̈_free + ℳ⁻¹ Aᵀ f (C1); whether all are finite."""
-    good, many, zero = True, 1 if loads.size > 3 else 0, eight(0.0)
-    chains, columns, f, pushes = table.chains, table.columns, room.rows.f, room.columns.f
+    good, zero = True, eight(0.0)
+    chains, columns, f, pushes = table.chains, table.columns, room.rows.f, room.pushes
     for c in range(chains.shape[0]):
         own = cut(table.screws, chains, c, ends.SCREW)
         work = cut(room.work, chains, c, ends.UNIT)
-        E = cut(room.columns.innovations, chains, c, ends.INNOVATION)
+        E = cut(room.innovations, chains, c, ends.INNOVATION)
         n, _, nv, _ = sizes(own, own.size)
         begin, last = chains[c, COLUMN], chains[c, COLUMN] + chains[c, COLUMN + 1]
         for first in range(begin, last, LANES):
@@ -350,9 +303,8 @@ def closed_rates(table, moving, loads, room, out):
                 units = bodies.first_units(kind, row)
                 for j in range(RATES[kind]):
                     push(mine, to + j, pushed, work, units + bodies.RATE * j)  # (C6)
-        v, to = cut(moving, chains, c, ends.RATE), cut(out, chains, c, ends.RATE)
-        felt = loads_of(loads, chains, c, many)
-        good = bodies.accelerations(own, v, felt, 0, work, to, 0.0) and good
+        rates = cut(out, chains, c, ends.RATE)
+        good = bodies.accelerations(own, loads, 0, work, rates, 0.0) and good
     return good
 
 
@@ -373,19 +325,19 @@ def compare(table, state, moving, shorter, room):
     Returns the speed of the fastest body, or −1 where coordinates cannot be used.
     """
     q, qd, _, loads = state
-    fastest, many = 0.0, 1 if loads.size > 3 else 0
+    fastest = 0.0
     held, chains, motion = table.held, table.chains, room.seen.motion
-    ends.put_base(held.bodies, loads, motion)
     for c in range(chains.shape[0]):
         own = cut(table.screws, chains, c, ends.SCREW)
         work = cut(room.work, chains, c, ends.UNIT)
         x, v = cut(q, chains, c, ends.COORDINATE), cut(moving, chains, c, ends.RATE)
-        if not bodies.outwards(own, x, v, loads_of(loads, chains, c, many), 0, work, 0.0):
+        felt = cut(loads, chains, c, ends.LOAD) if loads.size > 3 else loads
+        if not bodies.outwards(own, x, v, felt, 0, work, 0.0):
             return -1.0
         on, v = cut(table.on, chains, c, ends.END), cut(qd, chains, c, ends.RATE)
         speed = ends.put_motion(own, on, held.bodies, v, shorter, work, motion)
         fastest = speed if speed > fastest else fastest
-    ends.compare_ends(held, room.seen)
+    ends.compare_ends(held, loads, room.seen)
     return fastest
 
 
@@ -457,7 +409,7 @@ def answer(table, state, limits, task, room, qdd, out):
             clear(opening)
             opening[pulled] = 1.0
         multipliers(rows, opening)  # (C2)
-        good = closed_rates(table, moving, loads, room, to) and good  # (C6) and (C1)
+        good = closed_rates(table, loads, room, to) and good  # (C6) and (C1)
     if task != PULLS:
         closing_wrenches(table.held, rows.f, seen.S, out)
     for k in range(out.size):

@@ -13,7 +13,7 @@ from fixman.kernels.algebra.triples import across, back, entries, put_entries, t
 from fixman.kernels.algebra.vectors import fused_cross, minus, plus, scaled
 from fixman.kernels.compiler.steps import step
 from fixman.kernels.rigid import links as link
-from fixman.kernels.rigid.joints import RATES, axis, component, joint_twist, not_a_number
+from fixman.kernels.rigid.joints import RATES, axis, checked, component, joint_twist, not_a_number
 
 
 @step
@@ -30,40 +30,11 @@ def joined(links, X, i, share, M):
 def compose(links, X, M):
     """Composite bodies M̃_i = M_i + B_{i+1,i}ᵀ M̃_{i+1} B_{i+1,i} (eq. 23b)."""
     n = M.shape[0]
-    for i in range(n - 1, -1, -1):
-        if i == n - 1:
-            for k in range(13):
-                M[i, k] = links[i, 12 + k]
-        else:
-            M[i, 0] = links[i, 12] + M[i + 1, 0]
-            joined(links, X, i, M[i + 1, 0] / M[i, 0] if M[i, 0] > 0.0 else 0.0, M)
-
-
-@step
-def momentum(M, i, angular, linear):
-    """M̃_i times a twist or its rate: moment about the origin, and force."""
-    m, c = M[i, 0], entries(M, i, 1)
-    f = scaled(m, plus(linear, fused_cross(angular, c)))
-    return plus(times(mat.entries9(M, i, 4), angular), fused_cross(c, f)), f
-
-
-@jit
-def project(kinds, links, X, j, at, wrench, A, column, mirrored):
-    """p_iᵀ B_jiᵀ [n; f] for i ≤ j into a column of A, and its row if ``mirrored``; NaN or 0.
-
-    Joint j's rates begin at ``at``.
-    """
-    n, f = wrench
-    for i in range(j, -1, -1):
-        if i < j:
-            n, f = link.inwards(X, i + 1, n, f)
-            at -= RATES[kinds[i]]
-        for b in range(RATES[kinds[i]]):
-            value = component(kinds[i], links[i, link.PITCH], b, n, f)
-            A[at + b, column] = value
-            if mirrored:
-                A[column, at + b] = value
-    return 0.0 * (f[0] + f[1] + f[2] + n[0] + n[1] + n[2])
+    for k in range(13):
+        M[n - 1, k] = links[n - 1, link.MASS + k]
+    for i in range(n - 2, -1, -1):
+        M[i, 0] = links[i, link.MASS] + M[i + 1, 0]
+        joined(links, X, i, M[i + 1, 0] / M[i, 0] if M[i, 0] > 0.0 else 0.0, M)
 
 
 @jit
@@ -74,40 +45,20 @@ def inertia_frames(kinds, links, q, out):
     M = np.empty((n, 13))
     for frame in range(out.shape[0]):
         A = out[frame]
-        if not link.transforms(q[frame], kinds, links, X):
-            return frame * (n + 1) + n
+        check = link.transforms(q[frame], kinds, links, X)
         compose(links, X, M)
-        check = not_a_number(q[frame])  # not every coordinate has a part in I
         at = 0
         for j in range(n):
             for a in range(RATES[kinds[j]]):
                 # eq. 24: i_ij = p_iᵀ M̃_i B_ij p_j
                 e, v = axis(kinds[j], links[j, link.PITCH], a)
-                wrench = momentum(M, j, e, v)
-                check += project(kinds, links, X, j, at, wrench, A, at + a, True)
+                wrench = link.momentum(M, j, 0, e, v)
+                check += link.project(kinds, links, X, j, at, wrench, A, at + a, True)
                 A[at + a, at + a] += links[j, link.ARMATURE + a]
             at += RATES[kinds[j]]
         if check != 0.0:  # NaN
             return frame * (n + 1) + n
     return -1
-
-
-@jit
-def rates(kinds, links, qd, X, V):
-    """ω_i, and velocities ṡ_i of body i's origin relative to that of i − 1, into ``V (n, 6)``.
-
-    ω_i in body i's frame, ṡ_i in body i − 1's.
-    """
-    ω = (0.0, 0.0, 0.0)
-    at = 0
-    for i in range(kinds.size):
-        turn, slide = joint_twist(kinds[i], links[i, link.PITCH], qd, at)
-        R = mat.entries9(X, i, 0)
-        velocity = plus(fused_cross(ω, entries(X, i, 9)), times(R, slide))
-        ω = plus(back(R, ω), turn)
-        put_entries(V, i, 0, ω)
-        put_entries(V, i, 3, velocity)
-        at += RATES[kinds[i]]
 
 
 @step
@@ -133,19 +84,28 @@ def with_rates(X, i, M, V, Y, own):
 
 
 @jit
-def compose_rates(links, X, M, V, s, Y):
+def compose_rates(kinds, links, qd, X, M, s, V, Y):
     """Y_i = Σ_{k≥i} B_kiᵀ (M_k Ḃ_ki + Ṁ_k B_ki), which takes [w; u] to [ḣ; Z] w; ``Y (n, 12)``.
 
     With d_k from body i's origin to mass centre k, h = Σ m d and
-    Z = Σ m [(d·ḋ) 1 − ḋ dᵀ] + ω_k × (I_k + s tr I_k).
+    Z = Σ m [(d·ḋ) 1 − ḋ dᵀ] + ω_k × (I_k + s tr I_k).  ``V (n, 6)`` receives ω_i, and the velocity
+    ṡ_i of body i's origin relative to that of i − 1, in body i − 1's frame.
     """
     n = Y.shape[0]
+    ω = (0.0, 0.0, 0.0)
+    at = 0
+    for i in range(n):
+        turn, slide = joint_twist(kinds[i], links[i, link.PITCH], qd, at)
+        R = mat.entries9(X, i, 0)
+        velocity = plus(fused_cross(ω, entries(X, i, 9)), times(R, slide))
+        ω = plus(back(R, ω), turn)
+        put_entries(V, i, 0, (*ω, *velocity))
+        at += RATES[kinds[i]]
     for i in range(n - 1, -1, -1):
         ḣ, Z = own_rates(links, i, V, s)
         if i < n - 1:
             ḣ, Z = with_rates(X, i + 1, M, V, Y, (ḣ, Z))
-        put_entries(Y, i, 0, ḣ)
-        put_entries(Y, i, 3, Z)
+        put_entries(Y, i, 0, (*ḣ, *Z))
 
 
 @step
@@ -159,7 +119,7 @@ def carried_rates(X, V, i, w, dw, du):
 @step
 def convected(M, Y, i, w, dw, du):
     """M̃_i (B_ij p_j)˙ + Y_i B_ij p_j."""
-    n, f = momentum(M, i, dw, du)
+    n, f = link.momentum(M, i, 0, dw, du)
     return plus(n, times(mat.entries9(Y, i, 3), w)), plus(f, fused_cross(w, entries(Y, i, 0)))
 
 
@@ -173,31 +133,26 @@ def convective_frames(kinds, links, q, qd, christoffel, out):
     Y = np.empty((n, 12))
     for frame in range(out.shape[0]):
         A = out[frame]
-        if not link.transforms(q[frame], kinds, links, X):
-            return frame * (n + 1) + n
+        # Not every rate has a part in C.
+        check = link.transforms(q[frame], kinds, links, X) + not_a_number(qd[frame])
         compose(links, X, M)
-        rates(kinds, links, qd[frame], X, V)
-        compose_rates(links, X, M, V, -0.5 if christoffel else 0.0, Y)
-        # Not every coordinate or rate has a part in C.
-        check = not_a_number(q[frame]) + not_a_number(qd[frame])
+        compose_rates(kinds, links, qd[frame], X, M, -0.5 if christoffel else 0.0, V, Y)
         first = 0
         for j in range(n):
             for a in range(RATES[kinds[j]]):
                 w, u = axis(kinds[j], links[j, link.PITCH], a)
                 dw, du = fused_cross(entries(V, j, 0), w), fused_cross(entries(V, j, 0), u)
-                at = first
-                for i in range(j, n):
-                    if i > j:
-                        w, dw, du = carried_rates(X, V, i, w, dw, du)
+                wrench = convected(M, Y, j, w, dw, du)
+                check += link.project(kinds, links, X, j, first, wrench, A, first + a, False)
+                at = first + RATES[kinds[j]]
+                for i in range(j + 1, n):
+                    w, dw, du = carried_rates(X, V, i, w, dw, du)
                     moment, f = convected(M, Y, i, w, dw, du)
                     for b in range(RATES[kinds[i]]):
                         value = component(kinds[i], links[i, link.PITCH], b, moment, f)
                         A[at + b, first + a] = value
-                    if i == j:
-                        wrench = moment, f
-                        check += project(kinds, links, X, j, first, wrench, A, first + a, False)
                     at += RATES[kinds[i]]
-                    check += 0.0 * (f[0] + f[1] + f[2] + moment[0] + moment[1] + moment[2])
+                    check += checked((*f, *moment))
             first += RATES[kinds[j]]
         if check != 0.0:  # NaN
             return frame * (n + 1) + n

@@ -20,11 +20,10 @@ from fixman.kernels.algebra.vectors import fused_cross, fused_dot, minus, plus, 
 from fixman.kernels.compiler.lanes import part
 from fixman.kernels.compiler.steps import step
 from fixman.kernels.rigid import articulated_body as bodies
-from fixman.kernels.rigid.articulated_body import after_x, after_z, record, sizes
-from fixman.kernels.rigid.joints import RATES, UNTURNED, joint_twist
+from fixman.kernels.rigid.articulated_body import record, sizes
+from fixman.kernels.rigid.joints import UNTURNED, ZERO, joint_twist
 
 NO_TURNS, ALL_TURNS = -1, -2
-NONE = (0.0, 0.0, 0.0)
 
 
 class Held(NamedTuple):
@@ -57,15 +56,6 @@ class Tables(NamedTuple):
 MOTION = 21  # numbers of an end in `Seen.motion`: R, x, ω and v of its body, and `rising`
 
 
-class Columns(NamedTuple):
-    """Memory for eight columns of Aᵀ at a time."""
-
-    innovations: Any  # D^{−1/2} ε, (rates, 8) of each eight columns of a chain
-    W: Any  # (6, 8) wrenches
-    products: Any  # (8, 8)
-    f: Any  # (8,)
-
-
 class Seen(NamedTuple):
     """Memory for the ends in the base, and for how they move."""
 
@@ -91,7 +81,10 @@ class Room(NamedTuple):
     """Memory for one state."""
 
     work: Any  # of the articulated bodies
-    columns: Columns
+    innovations: Any  # D^{−1/2} ε, (rates, 8) of each eight columns of Aᵀ of a chain
+    W: Any  # (6, 8) wrenches of eight columns
+    products: Any  # (8, 8) of eight columns and eight others
+    pushes: Any  # (8,) multipliers of eight columns
     seen: Seen
     rows: Rows
 
@@ -100,7 +93,7 @@ class Room(NamedTuple):
 def room_in(memory, starts):
     """Parts of the memory, in the order in which `Room` names them."""
     x = [part(memory, starts[k], starts[k + 1] - starts[k], 0.0) for k in range(16)]
-    return Room(x[0], Columns(*x[1:5]), Seen(*x[5:11]), Rows(*x[11:]))
+    return Room(*x[:5], Seen(*x[5:11]), Rows(*x[11:]))
 
 
 @step
@@ -114,16 +107,6 @@ def clear(x):
         x[k] = 0.0
 
 
-@step
-def screw_outwards(table, at, c, s, d, R, way):
-    """Axes of the next body on a joint of one rate, and the way to its origin, in the base."""
-    way = plus(way, times(R, (table[at + bodies.ALONG_X], table[at + bodies.ALONG_Y], 0.0)))
-    rows = (R[:3], R[3:6], R[6:])
-    tilted = [after_x(row, table[at + bodies.COS_X], table[at + bodies.SIN_X]) for row in rows]
-    x, y, z = (after_z(row, c, s) for row in tilted)
-    return (*x, *y, *z), plus(way, scaled(d, (x[2], y[2], z[2])))
-
-
 @plain
 def put_motion(own, on, body_of, rates, shorter, work, motion):
     """Motion of the bodies that the ends ``on`` a chain are fixed to, from what `outwards` left.
@@ -132,30 +115,19 @@ def put_motion(own, on, body_of, rates, shorter, work, motion):
     Returns the largest speed on the way, in radians and, times ``shorter``, lengths a unit of time.
     """
     n, _, _, _ = sizes(own, own.size)
-    fastest = 0.0
-    m, seen = bodies.angles(n), 0
-    R, x, ω, v = UNTURNED, NONE, NONE, NONE
+    fastest, seen = 0.0, 0
+    R, x, ω, v = UNTURNED, ZERO, ZERO, ZERO
     for i in range(n):
         if seen == on.size:
             break
-        kind, _, to, row = record(own, n, i)
-        if RATES[kind] == 1:
-            way, fixed = NONE, bodies.fixed_row(n, i)
-            if bodies.on_user_axes(own, n, i):
-                way = times(R, constants(own, fixed + bodies.ORIGIN))
-                R = product(R, mat.matrix(own, fixed + bodies.AXES))
-            R, way = screw_outwards(
-                own, bodies.LINK * i, work[i], work[m + i], work[row + bodies.SHIFTED], R, way
-            )
-        else:
-            way, R = times(R, constants(work, row + bodies.WAY)), product(R, mat.matrix(work, row))
+        kind, _, to, _ = record(own, n, i)
+        E, r, _ = bodies.from_before(own, n, i, work)
+        way, R = times(R, r), product(R, E)
         turn, slide = joint_twist(kind, own[bodies.LINK * i + bodies.PITCH], rates, to)
         x, v = plus(x, way), plus(plus(v, fused_cross(ω, way)), times(R, slide))
         ω = plus(ω, times(R, turn))
         for k in range(3):
-            turning, moving = abs(ω[k]), abs(v[k]) * shorter
-            fastest = turning if turning > fastest else fastest
-            fastest = moving if moving > fastest else fastest
+            fastest = max(fastest, abs(ω[k]), abs(v[k]) * shorter)
         while seen < on.size and body_of[on[seen]] == i:
             store_all(motion, MOTION * on[seen], (*R, *x, *ω, *v, 0.0, 0.0, 0.0))
             seen += 1
@@ -166,14 +138,6 @@ def put_motion(own, on, body_of, rates, shorter, work, motion):
 def rising(loads, like):
     """Acceleration against which the base would be at rest."""
     return tuple(like - loads[k] for k in range(3))
-
-
-@plain
-def put_base(body_of, loads, motion):
-    for end in range(body_of.size):
-        if body_of[end] < 0:
-            placed = (*UNTURNED, *NONE, *NONE, *NONE, *rising(loads, 0.0))
-            store_all(motion, MOTION * end, placed)
 
 
 @step
@@ -205,18 +169,18 @@ def relative(motion, a, b, p):
     (w, v_a, dv_a), (ω, v_b, dv_b) = at_point(motion, a, p), at_point(motion, b, p)
     v, ω = minus(v_b, v_a), minus(ω, w)
     # Directions turn with a, and so does the place of a that is at p.
-    return (
-        v,
-        ω,
-        minus(minus(dv_b, dv_a), scaled(2.0, fused_cross(w, v))),
-        scaled(-1.0, fused_cross(w, ω)),
-    )
+    dv = minus(minus(dv_b, dv_a), scaled(2.0, fused_cross(w, v)))
+    return v, ω, dv, scaled(-1.0, fused_cross(w, ω))
 
 
 @plain
-def compare_ends(held, seen):
+def compare_ends(held, loads, seen):
     """Direction, gap, A θ̇, and Ȧ θ̇ but for what columns tell, of every row."""
     motion = seen.motion
+    for end in range(held.bodies.size):
+        if held.bodies[end] < 0:
+            fixed = (*UNTURNED, *ZERO, *ZERO, *ZERO, *rising(loads, 0.0))
+            store_all(motion, MOTION * end, fixed)
     for k in range(held.spans.shape[0]):
         a, b = 2 * k, 2 * k + 1
         Q, x_a = end_frame(motion, held.ends, a)
@@ -246,30 +210,24 @@ def turned_by(turns, Q, R):
     bodies turn freely.
     """
     if turns == NO_TURNS:
-        return NONE
+        return ZERO
+    T = product(mat.transposed(Q), R)
     if turns == ALL_TURNS:
-        T = product(mat.transposed(Q), R)
         normal = 0.5 * (T[7] - T[5]), 0.5 * (T[2] - T[6]), 0.5 * (T[3] - T[1])
         cosine = 0.5 * (T[0] + T[4] + T[8] - 1.0)
-        sine = math.sqrt(fused_dot(normal, normal))
-        angle = math.atan2(sine, cosine)
-        if cosine >= 0.0:
-            return scaled(angle / sine if sine > 0.0 else 1.0, normal)
+    else:
+        e, now = unit(turns), (T[turns], T[3 + turns], T[6 + turns])
+        normal, cosine = fused_cross(e, now), fused_dot(e, now)
+    sine = math.sqrt(fused_dot(normal, normal))
+    angle = math.atan2(sine, cosine)
+    if turns == ALL_TURNS and cosine < 0.0:
         # The other half of T keeps its digits where the turn is almost half a one:
         # ½ (T + Tᵀ) − cos 1 = (1 − cos) n nᵀ, of which this is the largest column.
         k = 1 if T[4] > T[0] else 0
         k = 2 if T[8] > T[4 * k] else k
-        whole = (
-            0.5 * (T[k] + T[3 * k]),
-            0.5 * (T[3 + k] + T[3 * k + 1]),
-            0.5 * (T[6 + k] + T[3 * k + 2]),
-        )
-        column = minus(whole, scaled(cosine, unit(k)))
+        column, row = (T[k], T[3 + k], T[6 + k]), (T[3 * k], T[3 * k + 1], T[3 * k + 2])
+        column = minus(scaled(0.5, plus(column, row)), scaled(cosine, unit(k)))
         size = math.sqrt(fused_dot(column, column))
         return scaled(angle / (-size if fused_dot(column, normal) < 0.0 else size), column)
-    now, e = back(Q, (R[turns], R[3 + turns], R[6 + turns])), unit(turns)
-    normal = fused_cross(e, now)
-    sine = math.sqrt(fused_dot(normal, normal))
-    angle = math.atan2(sine, fused_dot(e, now))
-    # After half a turn the normal is undetermined: any will do.
+    # After half a turn about an axis the normal is undetermined: any will do.
     return scaled(angle / sine, normal) if sine > 0.0 else scaled(angle, unit((turns + 2) % 3))

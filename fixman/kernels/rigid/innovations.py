@@ -22,14 +22,14 @@ from fixman.kernels.algebra.triples import constants, entries, entries9, put_ent
 from fixman.kernels.algebra.vectors import fused_cross, plus
 from fixman.kernels.compiler.steps import step
 from fixman.kernels.rigid.joints import RATES, UNTURNED, axis, component, not_a_number
-from fixman.kernels.rigid.links import PITCH, inwards, outwards, transforms
+from fixman.kernels.rigid.links import PITCH, outwards, project, transforms
 from fixman.kernels.rigid.spatial_operators import filter_sweep, room_for, smoother_sweep
 
 
 @plain
 def factored(q, kinds, links, room):
     """P, D and G of one configuration; −1, the body whose pivot is lost, or n."""
-    if not transforms(q, kinds, links, room.X):
+    if transforms(q, kinds, links, room.X) != 0.0:
         return kinds.size
     return filter_sweep(room.still, kinds, links, room)
 
@@ -66,16 +66,11 @@ def upper(kinds, links, room, U):
     first = 0
     for k in range(kinds.size):
         for c in range(first, first + RATES[kinds[k]]):
-            n, f = entries(room.G, c, 0), entries(room.G, c, 3)
+            wrench = entries(room.G, c, 0), entries(room.G, c, 3)
+            project(kinds, links, room.X, k, first, wrench, U, c, False)
+            for j in range(first, c):
+                U[j, c] = 0.0
             U[c, c] = 1.0
-            for j in range(c + 1, first + RATES[kinds[k]]):
-                U[j, c] = component(kinds[k], links[k, PITCH], j - first, n, f)
-            at = first
-            for i in range(k - 1, -1, -1):
-                n, f = inwards(room.X, i + 1, n, f)
-                at -= RATES[kinds[i]]
-                for j in range(RATES[kinds[i]]):
-                    U[at + j, c] = component(kinds[i], links[i, PITCH], j, n, f)
         first += RATES[kinds[k]]
 
 

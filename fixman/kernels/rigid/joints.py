@@ -24,7 +24,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from fixman.kernels import jit
-from fixman.kernels.algebra.triples import back, constants, times
+from fixman.kernels.algebra.triples import back, constants, store_all, times
 from fixman.kernels.algebra.vectors import cross, fused_cross, fused_dot, minus, plus, scaled
 from fixman.kernels.compiler.lanes import above
 from fixman.kernels.compiler.steps import step
@@ -84,6 +84,15 @@ def not_a_number(a):
     return check
 
 
+@step
+def checked(x):
+    """0, or NaN where one of these is no number."""
+    total = x[0]
+    for k in range(1, len(x)):
+        total = total + x[k]
+    return 0.0 * total
+
+
 # --- S --------------------------------------------------------------------------------------------
 
 
@@ -139,8 +148,9 @@ def component(kind, pitch, j, n, f):
 
 
 @step
-def rotation(x, y, z, w):
+def rotation(e, w):
     """Rotation matrix of a quaternion that is nearly a unit one, and whether it is."""
+    x, y, z = e
     norm = x * x + y * y + z * z + w * w
     t = 2.0 / norm  # a rotation to rounding, whatever rounding the quaternion has
     R = (
@@ -153,20 +163,20 @@ def rotation(x, y, z, w):
 
 @jit
 def joint_motion(kind, pitch, q, at):
-    """Rotation E (body → joint frame) and origin p, and whether they can be used.
+    """Rotation E (body → joint frame) and origin p; and 0, or NaN where they cannot be used.
 
     They cannot where a quaternion is not a unit one or the place beside it is not finite.
     """
     p = sliding(kind, q, at)
     at += SLIDES[kind]
     if TURNS[kind] == 0:
-        return UNTURNED, p, True
+        return UNTURNED, p, 0.0
     if TURNS[kind] == 1:
         c, s = math.cos(q[at]), math.sin(q[at])
         p = (p[0], p[1], p[2] + pitch * q[at])
-        return (c, -s, 0.0, s, c, 0.0, 0.0, 0.0, 1.0), p, True
-    E, unit = rotation(q[at], q[at + 1], q[at + 2], q[at + 3])
-    return E, p, unit and 0.0 * p[0] + 0.0 * p[1] + 0.0 * p[2] == 0.0
+        return (c, -s, 0.0, s, c, 0.0, 0.0, 0.0, 1.0), p, 0.0
+    E, unit = rotation(constants(q, at), q[at + 3])
+    return E, p, checked(p) if unit else math.nan
 
 
 @step
@@ -197,16 +207,12 @@ def quaternion(q, at):
 
 @jit
 def advance(kind, q, at, v, to, dt, axes, straight, out):
-    """Coordinates after the time dt at constant rates, into ``out``; whether q can be used.
+    """Coordinates after the time dt at constant rates, into ``out``; 0, or NaN as above.
 
     A body that turns and slides follows the screw of its twist, or if ``straight`` a line along the
-    axes that it has at the coordinates ``axes``.
+    axes that it has at the coordinates ``axes``.  For joints that are not FLAT.
     """
-    if FLAT[kind]:
-        for j in range(RATES[kind]):
-            out[at + j] = q[at + j] + dt * v[to + j]
-        return True
-    E, p, usable = joint_motion(kind, 0.0, q, at)
+    E, p, check = joint_motion(kind, 0.0, q, at)
     angle, n = unit_vector(scaled(dt, turning(kind, v, to)))
     c, s = math.cos(0.5 * angle), math.sin(0.5 * angle)
     end = at + SLIDES[kind]
@@ -214,9 +220,7 @@ def advance(kind, q, at, v, to, dt, axes, straight, out):
         out[end] = q[end] + dt * v[to + SLIDES[kind]]
     else:
         e, w = times_quaternion(quaternion(q, end), (scaled(s, n), c))
-        size = 1.0 / math.sqrt(fused_dot(e, e) + w * w)
-        out[end], out[end + 1], out[end + 2] = scaled(size, e)
-        out[end + 3] = size * w
+        store_all(out, end, scaled(1.0 / math.sqrt(fused_dot(e, e) + w * w), (*e, w)))
     slide = sliding(kind, v, to)
     if straight:  # ``axes`` may be what has just been written
         E, _, _ = joint_motion(kind, 0.0, axes, at)
@@ -227,7 +231,7 @@ def advance(kind, q, at, v, to, dt, axes, straight, out):
         p = plus(p, times(E, along_screw(scaled(dt, slide), n, first, rest)))
     for j in range(SLIDES[kind]):
         out[at + j] = p[DIRECTION[kind, j] - 3]
-    return usable
+    return check
 
 
 @jit
@@ -246,32 +250,28 @@ def turn_between(x, y, at):
 
 
 @jit
-def half_turn(kind, x, y, at):
-    end = at + SLIDES[kind]
-    if TURNS[kind] == 3:
-        return turn_between(x, y, end)
-    angle = y[end] - x[end]
-    half = 0.5 * (angle - 2.0 * math.pi * np.rint(angle / (2.0 * math.pi)))
-    sine = math.sin(half)
-    return half, (0.0, 0.0, 1.0), 1.0 - half * math.cos(half) / sine if sine != 0.0 else 0.0
-
-
-@jit
 def way(kind, x, y, at, out, to):
-    """Rates that lead from coordinates x to y in unit time, into ``out``; whether they can be used.
+    """Rates that lead from coordinates x to y in unit time, into ``out``; 0, or NaN as above.
 
     Bodies that turn and slide, or turn about all axes, turn the shorter way.
     """
     if FLAT[kind]:
         for j in range(RATES[kind]):
             out[to + j] = y[at + j] - x[at + j]
-        return True
-    E, p, good = joint_motion(kind, 0.0, x, at)
-    _, p_other, good_other = joint_motion(kind, 0.0, y, at)
-    half, n, rest = half_turn(kind, x, y, at)
+        return 0.0
+    E, p, check = joint_motion(kind, 0.0, x, at)
+    _, p_other, check_other = joint_motion(kind, 0.0, y, at)
+    end = at + SLIDES[kind]
+    if TURNS[kind] == 3:
+        half, n, rest = turn_between(x, y, end)
+    else:
+        angle = y[end] - x[end]
+        half, n = 0.5 * (angle - 2.0 * math.pi * np.rint(angle / (2.0 * math.pi))), (0.0, 0.0, 1.0)
+        sine = math.sin(half)
+        rest = 1.0 - half * math.cos(half) / sine if sine != 0.0 else 0.0
     slide = along_screw(back(E, minus(p_other, p)), n, -half, rest)
     put_rates(kind, scaled(2.0 * half, n), slide, out, to)
-    return good and good_other
+    return check + check_other
 
 
 @jit
@@ -281,16 +281,11 @@ def derivative(kind, q, at, v, to, out):
             out[at + j] = v[to + j]
         return
     E, _, _ = joint_motion(kind, 0.0, q, at)
-    p = times(E, sliding(kind, v, to))
-    for j in range(SLIDES[kind]):
-        out[at + j] = p[DIRECTION[kind, j] - 3]
-    end = at + SLIDES[kind]
-    if TURNS[kind] == 1:
-        out[end] = v[to + SLIDES[kind]]
-        return
-    e, w = times_quaternion(quaternion(q, end), (scaled(0.5, turning(kind, v, to)), 0.0))
-    out[end], out[end + 1], out[end + 2] = e
-    out[end + 3] = w
+    put_rates(kind, turning(kind, v, to), times(E, sliding(kind, v, to)), out, at)
+    if TURNS[kind] == 3:
+        end = at + SLIDES[kind]
+        e, w = times_quaternion(quaternion(q, end), (scaled(0.5, turning(kind, v, to)), 0.0))
+        store_all(out, end, (*e, w))
 
 
 # --- springs and dampers -------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from fixman.kernels.algebra.triples import back, constants, entries, product, pu
 from fixman.kernels.algebra.vectors import fused_cross, fused_dot, minus, plus, scaled
 from fixman.kernels.compiler.steps import step
 from fixman.kernels.rigid import joints as joint
-from fixman.kernels.rigid.joints import RATES, UNTURNED, ZERO, joint_twist, not_a_number
+from fixman.kernels.rigid.joints import RATES, UNTURNED, ZERO, checked, joint_twist, not_a_number
 from fixman.kernels.rigid.links import PITCH, transforms
 from fixman.kernels.rigid.newton_euler import moved
 
@@ -55,11 +55,6 @@ def next_body(X, i, m, rates, accelerations):
     return Motion(R, plus(m.x, r), ω, v, plus(dω, turn), plus(a, slide))
 
 
-@step
-def total(a, b):
-    return a[0] + a[1] + a[2] + b[0] + b[1] + b[2]
-
-
 @jit
 def body_frames(kinds, links, q, qd, R, x, V):
     """R and x of all bodies into ``R (frames, n, 9)`` and ``x (frames, n, 3)``.
@@ -69,10 +64,9 @@ def body_frames(kinds, links, q, qd, R, x, V):
     n = kinds.size
     X = np.empty((n, 12))
     for frame in range(q.shape[0]):
-        if not transforms(q[frame], kinds, links, X):
-            return frame * (n + 1) + n
+        check = transforms(q[frame], kinds, links, X)
         rotations, origins = R[frame], x[frame]
-        m, twist, check, at = BASE, STILL, 0.0, 0
+        m, twist, at = BASE, STILL, 0
         if qd is not None:
             rates, twists = qd[frame], V[frame]
             check += not_a_number(rates)
@@ -85,7 +79,7 @@ def body_frames(kinds, links, q, qd, R, x, V):
             put_entries(origins, i, 0, m.x)
             if qd is not None:
                 put_entries(twists, i, 0, (*m.v, *m.ω))
-            check += 0.0 * (total(m.x, m.ω) + total(m.v, ZERO))
+            check += checked((*m.x, *m.ω, *m.v))
         if check != 0.0:  # NaN
             return frame * (n + 1) + n
     return -1
@@ -101,11 +95,9 @@ def point_frames(kinds, links, motion, body, point, out):
     q, qd, qdd = motion
     X = np.empty((n, 12))
     for frame in range(q.shape[0]):
-        if not transforms(q[frame], kinds, links, X):
-            return frame * (n + 1) + n
         rates, accelerations = qd[frame], qdd[frame]
-        # numbers beyond the body must be finite too
-        check = not_a_number(rates) + not_a_number(accelerations)
+        check = transforms(q[frame], kinds, links, X)
+        check += not_a_number(rates) + not_a_number(accelerations)  # also beyond the body
         m, at = BASE, 0
         for i in range(body + 1):
             twist = joint_twist(kinds[i], links[i, PITCH], rates, at)
@@ -138,15 +130,13 @@ def jacobian_frames(kinds, links, q, body, point, out):
     n = kinds.size
     X = np.empty((n, 12))
     for frame in range(q.shape[0]):
-        if not transforms(q[frame], kinds, links, X):
-            return frame * (n + 1) + n
-        m = BASE
+        check = transforms(q[frame], kinds, links, X)
+        m, at = BASE, 0
         for i in range(body + 1):
             m = next_body(X, i, m, STILL, STILL)
             put_entries(X, i, 0, (*m.R, *m.x))  # in the base now
         J = out[frame]
         p = plus(m.x, times(m.R, constants(point, 0)))
-        check, at = 0.0, 0
         for i in range(body + 1):
             for j in range(RATES[kinds[i]]):
                 e, s = joint.axis(kinds[i], links[i, PITCH], j)
@@ -155,7 +145,7 @@ def jacobian_frames(kinds, links, q, body, point, out):
                     J[k, at] = v[k]
                     if J.shape[0] > 3:
                         J[3 + k, at] = ω[k]
-                check += 0.0 * total(v, ω)
+                check += checked((*v, *ω))
                 at += 1
         if check != 0.0:
             return frame * (n + 1) + n
@@ -188,11 +178,10 @@ def sum_frames(kinds, links, q, qd, out):
     n = kinds.size
     X = np.empty((n, 12))
     for frame in range(q.shape[0]):
-        if not transforms(q[frame], kinds, links, X):
-            return frame * (n + 1) + n
         m, mass, c, u, L, T, at = BASE, 0.0, ZERO, ZERO, ZERO, 0.0, 0
         rates = qd[frame]
-        check = not_a_number(rates)  # the last body may have no mass
+        check = transforms(q[frame], kinds, links, X)
+        check += not_a_number(rates)  # the last body may have no mass
         for i in range(n):
             twist = joint_twist(kinds[i], links[i, PITCH], rates, at)
             m = next_body(X, i, m, twist, STILL)
@@ -213,25 +202,25 @@ def sum_frames(kinds, links, q, qd, out):
 
 @jit
 def follow(kinds, q, v, dt, axes, straight, out):
-    """Coordinates after the time dt, as `joints.advance`; whether q can be used."""
+    """Coordinates after the time dt, as `joints.advance`; 0, or NaN where q cannot be used."""
     at = to = 0
-    usable = True
+    check = 0.0
     for i in range(kinds.size):
-        if RATES[kinds[i]] == 1:  # without a call
-            out[at] = q[at] + dt * v[to]
+        if joint.FLAT[kinds[i]]:
+            for j in range(RATES[kinds[i]]):
+                out[at + j] = q[at + j] + dt * v[to + j]
         else:
-            good = joint.advance(kinds[i], q, at, v, to, dt, axes, straight, out)
-            usable = usable and good
+            check += joint.advance(kinds[i], q, at, v, to, dt, axes, straight, out)
         at += joint.POSITIONS[kinds[i]]
         to += RATES[kinds[i]]
-    return usable
+    return check
 
 
 @jit
 def integrate_frames(kinds, q, qd, dt, out):
     for frame in range(q.shape[0]):
         x, to = q[frame], out[frame]
-        if not follow(kinds, x, qd[frame], dt, x, False, to) or not_a_number(to) != 0.0:
+        if follow(kinds, x, qd[frame], dt, x, False, to) + not_a_number(to) != 0.0:
             return frame * (kinds.size + 1) + kinds.size
     return -1
 
@@ -242,13 +231,12 @@ def difference_frames(kinds, q, other, out):
     n = kinds.size
     for frame in range(q.shape[0]):
         at = to = 0
-        usable = True
+        check = 0.0
         for i in range(n):
-            good = joint.way(kinds[i], q[frame], other[frame], at, out[frame], to)
-            usable = usable and good
+            check += joint.way(kinds[i], q[frame], other[frame], at, out[frame], to)
             at += joint.POSITIONS[kinds[i]]
             to += RATES[kinds[i]]
-        if not usable or not_a_number(out[frame]) != 0.0:
+        if check + not_a_number(out[frame]) != 0.0:
             return frame * (n + 1) + n
     return -1
 

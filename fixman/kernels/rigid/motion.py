@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fixman.kernels import entry, inlined, plain
-from fixman.kernels.algebra.triples import back, constants, entries, entries9, put_entries, times
+from fixman.kernels.algebra.triples import back, constants, entries, entries9, put_entries
 from fixman.kernels.algebra.vectors import fused_cross, plus, scaled
 from fixman.kernels.compiler.steps import step
 from fixman.kernels.rigid import articulated_body as bodies
@@ -33,9 +33,9 @@ from fixman.kernels.rigid import tangent
 from fixman.kernels.rigid.articulated_body import DONE, EPS, NOT_USABLE
 from fixman.kernels.rigid.joints import FLAT, RATES, ZERO, sliding, turning
 from fixman.kernels.rigid.kinematics import follow
-from fixman.kernels.rigid.links import PITCH, outwards, transforms
+from fixman.kernels.rigid.links import ARMATURE, MASS, PITCH, momentum, outwards, transforms
 from fixman.kernels.rigid.newton_euler import taken_back
-from fixman.kernels.rigid.tangent import AT_END, AT_START, body_inertias, factor, place_axes, solve
+from fixman.kernels.rigid.tangent import AT_END, AT_START, factor, place_axes, solve
 
 NOT_SETTLED, TOO_FAST = -4, -5
 SETTLED, ASTRAY, BACK = -6, -7, -8  # verdicts on a round: settled; diverged; to be undone
@@ -57,7 +57,6 @@ class Chain(NamedTuple):
 
     kinds: Any  # (n,) and ``links`` as in `links`
     links: Any
-    armature: Any  # (nv,)
     turns: Any  # (nv,) 1 for rates of turns and 0 for others
     springs: Any  # damping (nv,), stiffness (nv,) and coordinates at rest (nq,)
 
@@ -92,17 +91,9 @@ class Room(NamedTuple):
 
 
 @step
-def momentum(links, i, w, v):
-    """Linear and angular momentum [p; n] of a body about its origin."""
-    c, inertia = entries(links, i, 13), tuple(links[i, 16 + k] for k in range(9))
-    p = scaled(links[i, 12], plus(v, fused_cross(w, c)))
-    return (*p, *plus(times(inertia, w), fused_cross(c, p)))
-
-
-@step
 def weight(links, i, g):
     c = entries(links, i, 13)
-    f = scaled(links[i, 12], g)
+    f = scaled(links[i, MASS], g)
     return (*f, *fused_cross(c, f))
 
 
@@ -114,10 +105,10 @@ def centrifugal(P, w, v, W):
 
 
 @plain
-def spin_rotors(kind, armature, v, at, f):
+def spin_rotors(kind, link, v, at, f):
     """Add ω × (the momentum of rotors), which are spun up but have no gyroscopic moments."""
     w, u = turning(kind, v, at), sliding(kind, v, at)
-    J, m = turning(kind, armature, at), sliding(kind, armature, at)
+    J, m = turning(kind, link, ARMATURE), sliding(kind, link, ARMATURE)
     turn = fused_cross(w, (J[0] * w[0], J[1] * w[1], J[2] * w[2]))
     slide = fused_cross(w, (m[0] * u[0], m[1] * u[1], m[2] * u[2]))
     turn, slide = plus(turning(kind, f, at), turn), plus(sliding(kind, f, at), slide)
@@ -131,9 +122,9 @@ def momenta(chain, q, v, loads, sweeps):
     With P_i the momentum of body i and those after it, and V⁻_i the twist of body i but for its own
     joint's, p = S_iᵀ P_i and ∂T/∂q_i = P_i · (V⁻_i × S_i).  False where q cannot be used.
     """
-    kinds, links, armature, _, _ = chain
+    kinds, links, _, _ = chain
     X, V, P, W, p, f = sweeps
-    if not transforms(q, kinds, links, X):
+    if transforms(q, kinds, links, X) != 0.0:
         return False
     w = u = ZERO
     g = constants(loads, 0)
@@ -144,7 +135,8 @@ def momenta(chain, q, v, loads, sweeps):
         put_entries(V, i, 0, (*u, *w))
         turn, slide = joint.joint_twist(kinds[i], links[i, PITCH], v, at)
         w, u = plus(w, turn), plus(u, slide)
-        put_entries(P, i, 0, momentum(links, i, w, u))
+        angular, linear = momentum(links, i, MASS, w, u)
+        put_entries(P, i, 0, (*linear, *angular))
         put_entries(W, i, 0, weight(links, i, g))
         if loads.size > 3:
             for k in range(6):
@@ -160,12 +152,11 @@ def momenta(chain, q, v, loads, sweeps):
             u = plus(u, sliding(kind, v, at))
         force, moment = centrifugal(both, w, u, (entries(W, i, 0), entries(W, i, 3)))
         for j in range(RATES[kind]):
-            p[at + j] = (
-                joint.component(kind, pitch, j, both[1], both[0]) + armature[at + j] * v[at + j]
-            )
+            own = joint.component(kind, pitch, j, both[1], both[0])
+            p[at + j] = own + links[i, ARMATURE + j] * v[at + j]
             f[at + j] = joint.component(kind, pitch, j, moment, force)
         if not FLAT[kind]:
-            spin_rotors(kind, armature, v, at, f)
+            spin_rotors(kind, links[i], v, at, f)
         if i > 0:
             taken_back(X, i, P)
             taken_back(X, i, W)
@@ -245,23 +236,22 @@ def sweep(chain, force, dt, room, newton):
     J is the tangent of the last round with ``newton``.  Both halves of a step begin at the middle,
     along its axes: they are along one line.
     """
-    kinds, links, armature, _, springs = chain
-    (X, V, _, _, p, f), change = room.sweeps, room.change
-    axes, rows, q_m, v_m, h = room.axes, room.rows, room.q_m, room.v_m, 0.5 * dt
+    kinds, links, _, _ = chain
+    (X, _, _, _, p, f), change = room.sweeps, room.change
+    axes, q_m, v_m, h = room.axes, room.q_m, room.v_m, 0.5 * dt
     if newton:
         follow(kinds, q_m, v_m, h, q_m, True, room.q_1)
-        if not transforms(room.q_1, kinds, links, X):
+        if transforms(room.q_1, kinds, links, X) != 0.0:
             return NOT_USABLE
         place_axes(X, axes, AT_END)
     if not at_middle(chain, force, q_m, v_m, room.sweeps):
         return NOT_USABLE
     next_momenta(kinds, room.p_0, f, v_m, dt, -1.0, change)
     if newton:
-        body_inertias(kinds, links, X, V, v_m, h, axes)
-        factor(kinds, links, armature, springs, v_m, h, axes, rows, room.K)  # J
+        factor(chain, room, h)  # J
     for k in range(change.size):
         change[k] -= p[k]
-    solve(kinds, axes, rows, change)
+    solve(kinds, axes, room.rows, change)
     for k in range(change.size):
         v_m[k] += change[k]
     return DONE
@@ -270,9 +260,9 @@ def sweep(chain, force, dt, room, newton):
 @plain
 def finish(chain, state, force, dt, room):
     """q_1 (M3), and v_1 = v_m + ℳ(q_1)⁻¹ (p_1 − ℳ(q_1) v_m) (M4) into ``state``; DONE, or not."""
-    kinds, links, armature, turns, springs = chain
-    (X, V, _, _, p, f), change = room.sweeps, room.change
-    axes, rows, q_1, q_m, v_m = room.axes, room.rows, room.q_1, room.q_m, room.v_m
+    kinds, _, turns, _ = chain
+    (X, _, _, _, p, f), change = room.sweeps, room.change
+    axes, q_1, q_m, v_m = room.axes, room.q_1, room.q_m, room.v_m
     if too_fast(turns, v_m, dt):
         return TOO_FAST
     if not at_middle(chain, force, q_m, v_m, room.sweeps):
@@ -283,20 +273,17 @@ def finish(chain, state, force, dt, room):
         return NOT_USABLE
     place_axes(X, axes, AT_START)
     place_axes(X, axes, AT_END)
-    body_inertias(kinds, links, X, V, v_m, 0.0, axes)
-    body = factor(kinds, links, armature, springs, v_m, 0.0, axes, rows, room.K)  # ℳ(q_1)
+    body = factor(chain, room, 0.0)  # ℳ(q_1)
     if body != DONE:
         return body
     for k in range(change.size):
         change[k] -= p[k]
-    solve(kinds, axes, rows, change)
-    check = 0.0
+    solve(kinds, axes, room.rows, change)
     for k in range(change.size):
         state[1][k] = v_m[k] + change[k]
-        check += 0.0 * state[1][k]
     for k in range(q_1.size):
         state[0][k] = q_1[k]
-        check += 0.0 * q_1[k]
+    check = joint.not_a_number(state[0]) + joint.not_a_number(state[1])
     return DONE if check == 0.0 else NOT_USABLE
 
 
@@ -310,11 +297,9 @@ def judged(n, q_m, v_m, change, progress, dt, which):
     largest = speed = 0.0
     reach = 1.0
     for k in range(change.size):
-        largest = max(largest, abs(change[k]))
+        largest, speed = max(largest, abs(change[k])), max(speed, abs(v_m[k]))
         if not math.isfinite(change[k]):
             return ASTRAY
-    for k in range(v_m.size):
-        speed = max(speed, abs(v_m[k]))
     for k in range(q_m.size):
         reach = max(reach, abs(q_m[k]))
     before, best, older = progress[LAST], progress[LEAST], progress[OLDER]
@@ -345,9 +330,8 @@ def judged(n, q_m, v_m, change, progress, dt, which):
 @inlined
 def solve_middle(chain, q_0, force, dt, room):
     """Solve (M1) and (M2) of a step of dt for v_m, from the rates that are there."""
-    kinds, q_m, v_m, change, progress = (
-        chain.kinds, room.q_m, room.v_m, room.change, room.progress,
-    )  # fmt: skip
+    kinds, q_m, v_m = chain.kinds, room.q_m, room.v_m
+    change, progress = room.change, room.progress
     for k in range(ROUNDING):
         progress[k] = math.inf
     progress[ROUNDING] = 0.0
@@ -408,20 +392,16 @@ def euler(chain, state, force, dt, room):
         (ℳ(q_0) + c dt + k dt²) (v_1 − v_0) = dt [f − c v_0 − K Δ(q_0 ⊕ dt v_0)]
         q_1 = q_0 ⊕ dt v_1
     """
-    kinds, _, _, turns, springs = chain
+    kinds, _, turns, springs = chain
     soft, work, a, f, q_m = room
     q, v = state
     for k in range(f.size):
         f[k] = force[0][k]
     follow(kinds, q, v, dt, q, False, q_m)
     joint.passive(kinds, *springs, q_m, v, f)
-    if not bodies.outwards(soft, q, v, force[1], 0, work, 0.0):
-        return NOT_USABLE
-    code = bodies.inwards(soft, f, 0, work, 0.0)
+    code = bodies.forward(soft, q, v, f, force[1], 0, work, a, 0.0)
     if code != DONE:
         return code
-    if not bodies.accelerations(soft, v, force[1], 0, work, a, 0.0):
-        return NOT_USABLE
     for k in range(v.size):
         a[k] = v[k] + dt * a[k]
     if too_fast(turns, a, dt):

@@ -79,12 +79,10 @@ def newton_euler_frames(kinds, links, motion, gravity, W, tau, G):
     q, qd, qdd = motion
     X = np.empty((n, 12))
     for frame in range(q.shape[0]):
-        if not transforms(q[frame], kinds, links, X):
-            return frame * (n + 1) + n
+        check = transforms(q[frame], kinds, links, X)
         γ = G[frame if G.shape[0] > 1 else 0]
         loads = W[frame * n : (frame + 1) * n]
         own_wrenches(qd[frame], qdd[frame], gravity, loads, kinds, links, X, γ)
-        check = 0.0
         at = tau.shape[1]
         for i in range(n - 1, -1, -1):
             f, moment = entries(γ, i, 0), entries(γ, i, 3)

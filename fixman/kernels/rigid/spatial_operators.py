@@ -51,23 +51,16 @@ def room_for(n, nv, loaded, kept):
 
 
 @step
-def about_origin(links, i):
-    """M(k), eq. 2.15: mass, m p, and inertia about the body's origin."""
-    m, (x, y, z) = links[i, 12], entries(links, i, 13)
+def propagated(P, X, after, links, i):
+    """φ P φᵀ + M(k) and φ z; M(k), eq. 2.15, has m, m p and the inertia A about the origin."""
+    m, (x, y, z) = links[i, link.MASS], entries(links, i, 13)
     I = mat.upper(entries9(links, i, 16))  # noqa: E741
     A = (
         I[0] + m * (y * y + z * z), I[1] - m * x * y, I[2] - m * x * z,
         I[3] + m * (x * x + z * z), I[4] - m * y * z, I[5] + m * (x * x + y * y),
     )  # fmt: skip
-    return m, (m * x, m * y, m * z), A
-
-
-@step
-def propagated(P, X, after, links, i):
-    """φ P φᵀ + M(k) and φ z."""
-    A, B, C = inertia.carried(entries9(X, after, 0), entries(X, after, 9), P.A, P.B, P.C)
-    A, B, C = inertia.added(A, B, C, *about_origin(links, i))
-    return inertia.Articulated(A, B, C, *link.inwards(X, after, P.moment, P.force))
+    P = inertia.carried(entries9(X, after, 0), entries(X, after, 9), P)
+    return inertia.added(P, m, (m * x, m * y, m * z), A)
 
 
 @step
@@ -141,7 +134,7 @@ def forward_frames(kinds, links, q, T, bias, out):
     n = kinds.size
     room = room_for(n, out.shape[1], 0 if bias is None else 1, 0)
     for frame in range(q.shape[0]):
-        if not link.transforms(q[frame], kinds, links, room.X):
+        if link.transforms(q[frame], kinds, links, room.X) != 0.0:
             return frame * (n + 1) + n
         if bias is not None:
             # M(k) ζ(k) + b(k) − w(k) with ζ = φᵀ a: eqs. 5.8, 2.19, 2.23, 2.32, 3.21

@@ -26,12 +26,13 @@ from fixman.kernels.compiler.steps import step
 from fixman.kernels.rigid import joints as joint
 from fixman.kernels.rigid.articulated_body import DONE, EPS
 from fixman.kernels.rigid.joints import FLAT, RATES, UNTURNED, sliding, turning
-from fixman.kernels.rigid.links import PITCH, deviation
+from fixman.kernels.rigid.links import ARMATURE, MASS, PITCH, deviation
 
 # Columns of ``work``: orientation of a body and the way from the origin before at both ends, and Q.
 AT_START, AT_END, INERTIA, WIDTH = 0, 12, 24, 33
 # Columns of ``rows``: Š and Ŝ of a rate, U/D, V, 1/D.
 LEFT, RIGHT, COLUMN, ROW, PIVOT, RATE = 0, 6, 12, 18, 24, 25
+NO_LEVER = (0.0,) * 9
 
 
 @step
@@ -75,20 +76,6 @@ def place_axes(X, work, end):
 
 
 @plain
-def body_inertias(kinds, links, X, carried, v, h, work):
-    """Q of every body at the middle, from X and twists as `momenta` has left them."""
-    R = UNTURNED
-    at = 0
-    for i in range(kinds.size):
-        R = product(R, entries9(X, i, 0))
-        turn = turning(kinds[i], v, at)
-        at += RATES[kinds[i]]
-        own = entries9(links, i, 16)
-        spin = times(R, times(own, plus(entries(carried, i, 3), turn)))
-        put_entries(work, i, INERTIA, plus(mat.turned(R, own), cross_matrix(scaled(-h, spin))))
-
-
-@plain
 def set_axes(kind, pitch, work, i, v, at, h, rows):
     """Š and Ŝ: motions by the rates of a joint, angular before linear, of its body's origin.
 
@@ -101,27 +88,22 @@ def set_axes(kind, pitch, work, i, v, at, h, rows):
            −h (T e^{−X/2} u) × (T e^{−X/2} B(X/2) e), as the axes of the middle turn by ½ B(X/2) δX
     """
     R, T = entries9(work, i, AT_START), entries9(work, i, AT_END)
-    if FLAT[kind]:
-        for j in range(RATES[kind]):
-            e, u = joint.axis(kind, pitch, j)
-            put_entries(rows, at + j, LEFT, (*times(R, e), *times(R, u)))
-            put_entries(rows, at + j, RIGHT, (*times(T, e), *times(T, u)))
-        return
-    angle, n = joint.unit_vector(scaled(2.0 * h, turning(kind, v, at)))
-    a, b = b_coefficients(angle)
-    c, d = b_coefficients(0.5 * angle)
-    # R B(−X), T B(X); then R e^{X/2}, T e^{−X/2}
-    turn_0, turn_1 = product(R, screw(n, a, b)), product(T, screw(n, -a, b))
-    s, t = math.sin(0.5 * angle), 1.0 - math.cos(0.5 * angle)
-    slide_0, slide_1 = product(R, screw(n, s, t)), product(T, screw(n, -s, t))
-    way = scaled(-h, times(slide_1, sliding(kind, v, at)))
-    lever = mat.across(way, product(slide_1, screw(n, -c, d)))
+    turn_0, turn_1, slide_0, slide_1, lever = R, T, R, T, NO_LEVER
+    if not FLAT[kind]:
+        angle, n = joint.unit_vector(scaled(2.0 * h, turning(kind, v, at)))
+        a, b = b_coefficients(angle)
+        c, d = b_coefficients(0.5 * angle)
+        # R B(−X), T B(X); then R e^{X/2}, T e^{−X/2}
+        turn_0, turn_1 = product(R, screw(n, a, b)), product(T, screw(n, -a, b))
+        s, t = math.sin(0.5 * angle), 1.0 - math.cos(0.5 * angle)
+        slide_0, slide_1 = product(R, screw(n, s, t)), product(T, screw(n, -s, t))
+        way = scaled(-h, times(slide_1, sliding(kind, v, at)))
+        lever = mat.across(way, product(slide_1, screw(n, -c, d)))
     for j in range(RATES[kind]):
         e, u = joint.axis(kind, pitch, j)
         put_entries(rows, at + j, LEFT, (*times(turn_0, e), *times(slide_0, u)))
-        put_entries(
-            rows, at + j, RIGHT, (*times(turn_1, e), *plus(times(slide_1, u), times(lever, e)))
-        )
+        moved = plus(times(slide_1, u), times(lever, e))
+        put_entries(rows, at + j, RIGHT, (*times(turn_1, e), *moved))
 
 
 @step
@@ -195,26 +177,36 @@ def move(x, y, K):
 
 
 @plain
-def factor(kinds, links, armature, springs, v, h, work, rows, K):
-    """Factors of J at rates v, h = dt/2, from the tip to the base; DONE, or a body without a pivot.
+def factor(chain, room, h):
+    """Factors of J at rates v_m, h = dt/2, from tip to base; DONE, or a body without a pivot.
 
+    ``chain`` and ``room`` as in `motion`, with X and V as `momenta` has left them at the middle.
     A lost pivot is rounding or not positive: J then need not be singular, but ℳ is.
     """
-    damping, stiffness, _ = springs
+    kinds, links, damping, stiffness = chain.kinds, chain.links, chain.springs[0], chain.springs[1]
+    X, V, v, work, rows, K = room.sweeps.X, room.sweeps.V, room.v_m, room.axes, room.rows, room.K
+    R = UNTURNED
+    at = 0
+    for i in range(kinds.size):  # Q of every body
+        R = product(R, entries9(X, i, 0))
+        turn = turning(kinds[i], v, at)
+        at += RATES[kinds[i]]
+        own = entries9(links, i, 16)
+        spin = times(R, times(own, plus(entries(V, i, 3), turn)))
+        put_entries(work, i, INERTIA, plus(mat.turned(R, own), cross_matrix(scaled(-h, spin))))
     lost, size = DONE, 0.0  # size of the numbers whose difference A is: rounding leaves EPS of it
     for k in range(36):
         K[k] = 0.0
-    at = v.size
     for i in range(kinds.size - 1, -1, -1):
         kind = kinds[i]
         f = RATES[kind]
         at -= f
-        add_body(links[i, 12], entries(links, i, 13), work, i, K)
+        add_body(links[i, MASS], entries(links, i, 13), work, i, K)
         set_axes(kind, links[i, PITCH], work, i, v, at, h, rows)
         linear = K[21] + K[28] + K[35]
         size += K[0] + K[7] + K[14]
         for k in range(at + f - 1, at - 1, -1):
-            d = armature[k] + h * (damping[k] + h * stiffness[k])
+            d = links[i, ARMATURE + k - at] + h * (damping[k] + h * stiffness[k])
             whole = size if joint.DIRECTION[kind, k - at] < 3 or not FLAT[kind] else linear
             if not take_out(k, d, rows, K) > 4.0 * EPS * whole:
                 lost = i
