@@ -276,7 +276,7 @@ def screw(table, at, turns, work, row):
     return E, (table[at + ALONG_X], table[at + ALONG_Y] - d * sx, d * cx), (x, y, 0.0, *linear)
 
 
-@plain
+@inlined
 def from_before(table, n, i, work):
     """E, r and c of body i, from what `outwards` has left in ``work`` of one state."""
     kind, _, _, row = record(table, n, i)

@@ -82,7 +82,7 @@ def inwards(E, r, c, n, f, relative):
 
 @plain
 def through_half(n, f, relative, kind, half, first, to, work, E):
-    """Through the turns (`ANGULAR`) of a joint, or its slides as turns."""
+    """Through the turns (`ANGULAR`) of a joint of several rates, or its slides as turns."""
     for k in range(3):
         n, f = inertia.renamed_wrench(n, f)
         j = RATE_OF[kind, half + k]
@@ -107,12 +107,20 @@ def columns_inwards(own, on, held, columns, first, last, seen, W, work, E):
             moment, f = plus(moment, w[:3]), plus(f, w[3:])  # z′
         kind, _, to, row = record(own, n, i)
         at, pitch = bodies.first_units(kind, row), own[bodies.LINK * i + bodies.PITCH]
-        if SLIDES[kind] > 0:  # forces before moments, as `inertia.mirrored`
-            f, moment, relative = through_half(f, moment, relative, kind, LINEAR, at, to, work, E)
-        if TURNS[kind] > 0:
-            moment, f = inertia.sheared_wrench(moment, f, pitch)
-            moment, f, relative = through_half(moment, f, relative, kind, ANGULAR, at, to, work, E)
-            moment, f = inertia.sheared_wrench(moment, f, -pitch)
+        if RATES[kind] > 1:
+            if SLIDES[kind] > 0:
+                half = f, moment, relative, kind, LINEAR
+                f, moment, relative = through_half(*half, at, to, work, E)
+            half = moment, f, relative, kind, ANGULAR
+            moment, f, relative = through_half(*half, at, to, work, E)
+        else:
+            if TURNS[kind] == 0:  # forces before moments, as `inertia.mirrored`
+                f, moment, relative, ε = innovation(f, moment, relative, work, at)
+            else:
+                moment, f = inertia.sheared_wrench(moment, f, pitch)
+                moment, f, relative, ε = innovation(moment, f, relative, work, at)
+                moment, f = inertia.sheared_wrench(moment, f, -pitch)
+            store(E, to, ε * (1.0 / math.sqrt(work[at + bodies.PIVOT])))
         R, r, c = bodies.from_before(own, n, i, work)
         moment, f, relative = inwards(R, r, c, moment, f, relative)
     return f, relative
