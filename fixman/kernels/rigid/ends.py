@@ -93,7 +93,7 @@ class Room(NamedTuple):
 def room_in(memory, starts):
     """Parts of the memory, in the order in which `Room` names them."""
     x = [part(memory, starts[k], starts[k + 1] - starts[k], 0.0) for k in range(16)]
-    return Room(*x[:5], Seen(*x[5:11]), Rows(*x[11:]))
+    return Room(x[0], x[1], x[2], x[3], x[4], Seen(*x[5:11]), Rows(*x[11:]))
 
 
 @step
