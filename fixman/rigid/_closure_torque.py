@@ -19,65 +19,64 @@ from typing import Any
 import numpy as np
 
 from fixman._common.arrays import Array
+from fixman.kernels.rigid.closed import PULLS
 from fixman.kernels.rigid.joints import DIRECTION, RATES
 from fixman.rigid import _closures as closures
-from fixman.rigid import articulated_body, kinematics
-from fixman.rigid._linkage import Linkage
-from fixman.rigid.joints import without_springs
+from fixman.rigid import kinematics
+from fixman.rigid._linkage import End, Linkage
 from fixman.rigid.model import SerialChain
 
 
-def gradient(linkage: Linkage, q: Array, compliance: Array) -> Array:
-    """Return ∂ ln det Λ⁻¹ (frames, nv) for ``q (frames, nq)`` and Λ⁻¹ (frames, m, m): O(n m)."""
-    scale = np.sqrt(np.diagonal(compliance, axis1=-2, axis2=-1))
-    L = np.linalg.cholesky(compliance / (scale[:, :, None] * scale[:, None, :]))
-    f = np.linalg.inv(L) / scale[:, None, :]  # (frames, c, m)
-    poses = [kinematics.frames(arm, x)[:2] for _, arm, x in closures.chains(linkage, q)]
-    axes, points = _ends(linkage, poses, len(q))
-    w = _wrenches(linkage, f, axes[:, ::2], points[:, 1::2])
-    felt, twists = [], []
-    for c, arm, x in closures.chains(linkage, q):
-        given = np.zeros((*f.shape[:2], arm.n, 6))
-        for k in linkage._on[c]:
-            given[:, :, linkage._ends[k].body] += w[:, :, k // 2] * (1 if k % 2 else -1)
-        felt.append(given)
-        rates = articulated_body.forward_dynamics(
-            without_springs(arm), x[:, None], np.zeros(arm.nv), _felt(arm, poses[c], _beyond(given))
-        )
-        _, origins, V = kinematics.frames(arm, x[:, None], rates)
+def gradient(linkage: Linkage, q: Array) -> Array:
+    """Return ∂ ln det Λ⁻¹ (..., nv) at ``q (..., nq)``: O(n m) a frame."""
+    lead, held = q.shape[:-1], linkage.held
+    pulls = closures.answers(linkage, PULLS, (q,))[1].reshape(-1, held, linkage.nv)  # −Λ A ℳ⁻¹
+    inverse = closures.compliance(linkage, q)[0].reshape(-1, held, held)
+    scale = np.sqrt(np.diagonal(inverse, axis1=-2, axis2=-1))[:, None]
+    L = np.linalg.cholesky(inverse / (scale.swapaxes(1, 2) * scale))
+    f = np.linalg.inv(L) / scale  # (frames, c, m)
+    s = -(L.swapaxes(1, 2) * scale) @ pulls  # f Λ⁻¹ (Λ A ℳ⁻¹)
+    poses, twists = [], []
+    for _, arm, x, rates in closures.chains(linkage, q.reshape(-1, 1, linkage.nq), s):
+        R, origins, V = kinematics.frames(arm, x, rates)
+        poses.append((R[:, :1], origins[:, :1]))
         turning = V[..., 3:]
         twists.append(np.concatenate([turning, V[..., :3] + np.cross(origins, turning)], axis=-1))
-    changes = _changes(linkage, w, points[:, 1::2], twists)
+    w, points = _wrenches(linkage, f, poses)
+    changes = _changes(linkage, w, points, twists)
     parts = []
-    for c, arm, _ in closures.chains(linkage, q):
-        V = twists[c]
+    for c, arm in enumerate(linkage.chains):
+        V, felt = twists[c], np.zeros_like(twists[c])
+        for k in linkage._on[c]:
+            felt[:, :, linkage._ends[k].body] += w[:, :, k // 2] * (1 if k % 2 else -1)
         before = np.concatenate([np.zeros_like(V[..., :1, :]), V[..., :-1, :]], axis=-2)
         h = _momenta(arm, poses[c], V)
-        total = _beyond(_dual(V, felt[c]) + changes[c]) + _dual(before, _beyond(h - felt[c]))
+        total = _beyond(_dual(V, felt) + changes[c]) + _dual(before, _beyond(h - felt))
         parts.append(2.0 * _felt(arm, poses[c], total).sum(axis=1))
-    return np.concatenate(parts, axis=-1)
+    return np.concatenate(parts, axis=-1).reshape(*lead, linkage.nv)
 
 
-def _ends(linkage: Linkage, poses: list[Any], frames: int) -> tuple[Array, Array]:
-    count = len(linkage._ends)
-    axes, points = np.empty((frames, count, 3, 3)), np.empty((frames, count, 3))
-    for k, end in enumerate(linkage._ends):
-        axes[:, k], points[:, k] = end.axes, end.point
-        if end.body is not None:
-            R, x = (part[:, end.body] for part in poses[end.chain])
-            axes[:, k] = R @ axes[:, k]
-            points[:, k] = x + np.einsum("fij,j->fi", R, np.array(end.point))
-    return axes, points
+def _pose(poses: list[Any], end: End) -> tuple[Array, Array]:
+    """Axes and origin of the body of an end."""
+    if end.body is None:
+        return np.eye(3), np.zeros(3)
+    R, x = poses[end.chain]
+    return R[:, :, end.body], x[:, :, end.body]
 
 
-def _wrenches(linkage: Linkage, f: Array, axes: Array, points: Array) -> Array:
-    S = np.einsum("frij,rj->fri", axes[:, linkage._of], linkage._directions)
-    each = f[..., None] * S[:, None]
+def _wrenches(linkage: Linkage, f: Array, poses: list[Any]) -> tuple[Array, Array]:
+    """Wrenches on the ends b, (frames, c, closures, 6), and points b."""
     w = np.zeros((*f.shape[:2], len(linkage.closures), 6))
+    points = np.empty((len(f), 1, len(linkage.closures), 3))
     for r, (k, turning) in enumerate(zip(linkage._of, linkage._angular, strict=True)):
-        w[:, :, k, slice(0, 3) if turning else slice(3, 6)] += each[:, :, r]
-    w[..., :3] += np.cross(points[:, None], w[..., 3:])
-    return w
+        a = linkage._ends[2 * k]
+        S = _pose(poses, a)[0] @ (np.array(a.axes) @ linkage._directions[r])
+        w[:, :, k, slice(0, 3) if turning else slice(3, 6)] += f[:, :, r, None] * S
+    for k, b in enumerate(linkage._ends[1::2]):
+        R, x = _pose(poses, b)
+        points[:, :, k] = x + R @ np.array(b.point)
+    w[..., :3] += np.cross(points, w[..., 3:])
+    return w, points
 
 
 def _changes(linkage: Linkage, w: Array, points: Array, twists: list[Array]) -> list[Array]:
@@ -88,7 +87,7 @@ def _changes(linkage: Linkage, w: Array, points: Array, twists: list[Array]) -> 
         for end, sign in ((a, -1.0), (b, 1.0)):
             if end.body is not None:
                 relative += sign * twists[end.chain][..., end.body, :]
-        x, f, ω = points[:, None, k], w[:, :, k, 3:], relative[..., :3]
+        x, f, ω = points[:, :, k], w[:, :, k, 3:], relative[..., :3]
         moment = w[:, :, k, :3] - np.cross(x, f)
         if b.body is not None:
             force = np.cross(f, ω)
@@ -112,7 +111,7 @@ def _dual(V: Array, w: Array) -> Array:  # V ×* w
 
 def _momenta(arm: SerialChain, pose: Any, V: Array) -> Array:
     """Momenta of bodies, about the origin of the base."""
-    R, x = (part[:, None] for part in pose)
+    R, x = pose
     c = x + np.einsum("...nij,nj->...ni", R, arm.centres)
     ω = V[..., :3]
     p = arm.masses[:, None] * (V[..., 3:] + np.cross(ω, c))
@@ -122,7 +121,7 @@ def _momenta(arm: SerialChain, pose: Any, V: Array) -> Array:
 
 def _felt(arm: SerialChain, pose: Any, wrenches: Array) -> Array:
     """Joint forces (..., nv) of wrenches beyond each joint."""
-    R, x = (part[:, None] for part in pose)
+    R, x = pose
     f = wrenches[..., 3:]
     parts = wrenches[..., :3] - np.cross(x, f), f
     own = np.concatenate([np.einsum("...ji,...j->...i", R, part) for part in parts], axis=-1)

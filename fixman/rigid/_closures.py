@@ -6,7 +6,6 @@ from math import inf
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from fixman._common import arrays as _arrays
 from fixman._common.arrays import Array
@@ -15,29 +14,28 @@ from fixman.kernels.compiler.lanes import LANES
 from fixman.kernels.rigid import closed as kernel
 from fixman.kernels.rigid import ends
 from fixman.kernels.rigid.articulated_body import DONE, FRAME, LINK, SHIFT, TURN
-from fixman.rigid import articulated_body
+from fixman.rigid import articulated_body, model
 from fixman.rigid._linkage import Closure, Linkage
 from fixman.rigid.joints import passive_forces
 from fixman.rigid.kinematics import LOST
-from fixman.rigid.model import falling, workspace
-
-REST = np.zeros(3)  # gravity
+from fixman.rigid.model import AT_REST, workspace
 
 
-def require_linkage(linkage: Linkage) -> None:
+def arguments(linkage: Linkage, *given: Any) -> tuple[Array, ...]:
+    """Check arguments as `model.coerced` takes them: q, q̇, τ along the batch axes, and loads.
+
+    Loads are as `answers` takes them.
+    """
     if not isinstance(linkage, Linkage):
         raise TypeError(f"linkage must be a Linkage, got {type(linkage).__name__}")
-
-
-def arguments(linkage: Linkage, **given: ArrayLike) -> list[Array]:
-    """Coordinates, rates and forces with the same batch axes."""
-    require_linkage(linkage)
-    sizes = {name: (linkage.nq if name == "q" else linkage.nv,) for name in given}
-    arrays = {name: _arrays.real(value, sizes[name], name) for name, value in given.items()}
-    for name, value in arrays.items():
-        _arrays.require_finite(value, sizes[name], name, "coordinate" if name == "q" else "rate")
-    lead = _arrays.common_lead(*(value.shape[:-1] for value in arrays.values()))
-    return [_arrays.spread(value, lead, sizes[name]) for name, value in arrays.items()]
+    found = model.coerced(linkage, *given)
+    found.require_numbers()
+    state = (found.batch(part) for part in (found.q, found.qd, found.last))
+    if not found.W.size:
+        return *state, found.g
+    W, g = found.W.reshape(-1, 6 * linkage.n), np.tile(found.g, len(linkage.chains))
+    starts = [6 * part.start for part in linkage._parts["n"]]
+    return *state, np.insert(W, np.repeat(starts, 3), g, axis=1)
 
 
 def chains(linkage: Linkage, q: Array, *rates: Array) -> Iterator[tuple[Any, ...]]:
@@ -66,33 +64,20 @@ def each(linkage: Linkage, answer: Callable[..., Array], q: Array, *rates: Array
 
 
 def driven(linkage: Linkage, q: Array, qd: Array, tau: Array) -> Array:
-    if not any(arm._passive for arm in linkage.chains):
+    if not linkage._passive:
         return tau
     return tau + np.concatenate(each(linkage, passive_forces, q, qd), axis=-1)
-
-
-def loaded(
-    linkage: Linkage, gravity: ArrayLike, wrenches: ArrayLike | None, **state: ArrayLike
-) -> tuple[Array, ...]:
-    """Coordinates, rates and forces with the same batch axes, and loads as `answers` takes them."""
-    x, v, f = arguments(linkage, **state)
-    g = falling(gravity)
-    if wrenches is None:
-        return x, v, f, np.array(g)
-    W = _arrays.real(wrenches, (linkage.n, 6), "wrenches")
-    _arrays.require_finite(W, (linkage.n, 6), "wrenches", "body")
-    lead = _arrays.common_lead(x.shape[:-1], W.shape[:-2])
-    x, v, f = (_arrays.spread(part, lead, part.shape[-1:]) for part in (x, v, f))
-    W = _arrays.spread(W, lead, W.shape[-2:]).reshape(-1, 6 * linkage.n)
-    starts = 6 * np.repeat(linkage._offsets["n"][:-1], 3)  # where gravity goes
-    return x, v, f, np.insert(W, starts, np.tile(g, len(linkage.chains)), axis=1)
 
 
 # --- answers of the kernels ---------------------------------------------------------------------
 
 
 def answers(
-    linkage: Linkage, task: int, state: tuple[Array, ...], loads: Array = REST, limit: float = inf
+    linkage: Linkage,
+    task: int,
+    state: tuple[Array, ...],
+    loads: Array = AT_REST,
+    limit: float = inf,
 ) -> tuple[Array, Array]:
     """Run `kernel.states` on q, q̇, τ with the same batch axes: (..., nv) and (..., numbers).
 
@@ -173,7 +158,7 @@ def _refusal(
     for c, arm, x, v, t in chains(linkage, q, qd, tau):
         W = None
         if loads.ndim > 1:
-            first = 3 * (c + 1) + 6 * linkage._offsets["n"][c]
+            first = 3 * (c + 1) + 6 * linkage._parts["n"][c].start
             W = loads[:, first : first + 6 * arm.n].reshape(*lead, arm.n, 6)
         with in_chain(linkage, c):
             articulated_body.forward_dynamics(arm, x, v, t, gravity=loads.flat[:3], wrenches=W)
@@ -206,15 +191,8 @@ def _row(linkage: Linkage, row: int) -> str:
 # --- tables for the kernels ---------------------------------------------------------------------
 
 
+@model.kept
 def tables(linkage: Linkage) -> ends.Tables:
-    # The name under which `closed.forward_dynamics` looks has no springs and dampers to add.
-    name = "closed, passive" if any(arm._passive for arm in linkage.chains) else "closed"
-    if name not in linkage._tables:
-        linkage._tables[name] = _tables(linkage)
-    return linkage._tables[name]  # type: ignore[no-any-return]
-
-
-def _tables(linkage: Linkage) -> ends.Tables:
     plans = [articulated_body._plan(arm) for arm in linkage.chains]
     held, count = linkage.held, len(linkage.closures)
     rows = np.searchsorted(linkage._of, np.arange(count + 1))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -13,9 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from fixman._common import arrays
 from fixman._common.arrays import Array
-from fixman.kernels.rigid.joints import JOINTS
+from fixman.kernels.rigid.joints import JOINTS, RATES
 from fixman.rigid import model
-from fixman.rigid.model import SerialChain
+from fixman.rigid.model import Jointed, SerialChain
 
 DIRECTIONS = ("x", "y", "z", "rx", "ry", "rz")
 KINDS = {
@@ -113,7 +112,7 @@ class Closure:
 
 
 @dataclass(frozen=True, repr=False)
-class Linkage:
+class Linkage(Jointed):
     """Serial chains on one base and their closures, one or a tuple of each.
 
     A body that arms hold is a chain of one free joint.  Coordinates, rates, forces and bodies are
@@ -132,6 +131,7 @@ class Linkage:
                 found = ", ".join(map(model.other, items)) or "none"
                 raise TypeError(f"{name} must be of {kind.__name__}, got {found}")
             object.__setattr__(self, name, items)
+        object.__setattr__(self, "_kinds", np.concatenate([arm._kinds for arm in self.chains]))
         for k, end in enumerate(self._ends):
             if end.body is None:
                 continue
@@ -166,29 +166,14 @@ class Linkage:
         return f"<Linkage: {text}, {held}\n {model.contents(*self.chains)}>"
 
     @property
-    def n(self) -> int:
-        """Number of bodies."""
-        return self._offsets["n"][-1]
-
-    @property
-    def nq(self) -> int:
-        """Number of coordinates."""
-        return self._offsets["nq"][-1]
-
-    @property
-    def nv(self) -> int:
-        """Number of rates of the chains, of which closures take ``held`` away."""
-        return self._offsets["nv"][-1]
-
-    @property
     def held(self) -> int:
-        """Number of directions held."""
+        """Number of directions held: the rates that closures take away from ``nv``."""
         return len(self._rows)
 
     def split(self, values: Array, size: Literal["n", "nq", "nv"]) -> list[Array]:
         """Return views of each chain's part of the last axis, which has n, nq or nv entries."""
-        arrays.require_one_of(size, "size", self._offsets)
-        return [values[..., i:j] for i, j in pairwise(self._offsets[size])]
+        arrays.require_one_of(size, "size", self._parts)
+        return [values[..., part] for part in self._parts[size]]
 
     def _rates_of(self, joints: ArrayLike) -> NDArray[np.bool_]:
         given = np.atleast_1d(arrays.taken(joints, "fixed"))
@@ -199,8 +184,7 @@ class Linkage:
         wrong = given[(given < 0) | (given >= self.n)]
         if wrong.size:
             raise ValueError(f"fixed names joint {wrong[0]} of {self.n}, counted from 0")
-        rates = np.concatenate([np.diff(arm.rate_offsets) for arm in self.chains])
-        return np.repeat(np.isin(np.arange(self.n), given), rates)
+        return np.repeat(np.isin(np.arange(self.n), given), RATES[self._kinds])
 
     def _locked(self, rates: NDArray[np.bool_]) -> Linkage:
         if not rates.any():
@@ -214,11 +198,6 @@ class Linkage:
         return replace(self, chains=chains)
 
     @cached_property
-    def _offsets(self) -> dict[str, list[int]]:
-        sizes = {key: [getattr(arm, key) for arm in self.chains] for key in ("n", "nq", "nv")}
-        return {key: [0, *np.cumsum(counts).tolist()] for key, counts in sizes.items()}
-
-    @cached_property
     def _ends(self) -> list[Any]:
         """Ends a, b of each closure in turn."""
         return [end for closure in self.closures for end in (closure.a, closure.b)]
@@ -228,10 +207,6 @@ class Linkage:
         """Numbers of the ends on each chain, from the base outwards."""
         ends = sorted((e.body, k, e.chain) for k, e in enumerate(self._ends) if e.body is not None)
         return [[k for _, k, chain in ends if chain == c] for c in range(len(self.chains))]
-
-    @cached_property
-    def _tables(self) -> dict[str, Any]:
-        return {}
 
     @cached_property
     def _rows(self) -> list[tuple[int, str]]:
@@ -262,10 +237,6 @@ class Linkage:
     def _in_sizes(self, gap: Array) -> Array:
         """Return gaps with displacements in units of `_size`."""
         return gap / np.where(self._angular, 1.0, self._size)
-
-    @cached_property
-    def _turning(self) -> Any:
-        return np.concatenate([arm._turning for arm in self.chains])
 
     @cached_property
     def _lengths(self) -> Array:

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fixman._common import arrays
-from fixman._common.arrays import Array, Lead
+from fixman._common.arrays import Array
 from fixman.rigid import _closures, closed, kinematics, model
 from fixman.rigid._linkage import Closure, End, Linkage
-from fixman.rigid.model import SerialChain
+from fixman.rigid.model import Given, SerialChain
 from fixman.runs import runfile
 from fixman.runs.about import begun
 from fixman.runs.loop import Recorder
@@ -146,16 +146,16 @@ def labels(system: System, names: Sequence[str], tip: ArrayLike | None) -> dict[
 
 
 def begin(
-    system: System,
+    given: Given,
     about: dict[str, Any],
-    states: tuple[Array, Array, Lead],
     forces: dict[str, Any],
     work: int,
     out: Any,
     overwrite: bool,
 ) -> Recorder:
     """Begin a run in memory or in a file, in blocks of so many bodies times steps."""
-    path, (q, qd, lead) = runfile.free(out, overwrite), states
+    path, system = runfile.free(out, overwrite), given.arm
+    q, qd, lead = given.q, given.qd, given.lead
     size = 8 * max(1, len(q)) * (system.nq + system.nv)
     if path is None:
         frames = about["steps"] // about["every"] + 1
@@ -168,8 +168,7 @@ def begin(
     block = {"frames": max(1, min(BLOCK_BYTES // size, stride // about["every"])), "steps": stride}
     kept = {name: np.array(force, float) for name, force in forces.items() if force is not None}
     about |= {"replicas": len(q), "arrays": ["q", "qd"], "block": block, "forces": list(kept)}
-    state = {"q": q.reshape(*lead, q.shape[1]), "qd": qd.reshape(*lead, qd.shape[1])}
-    state |= kept | {"step": np.array(0, dtype=np.int64)}
+    state = {"q": given.batch(q), "qd": given.batch(qd), "step": np.array(0, dtype=np.int64)} | kept
     make = partial(Trajectory, system)
     return runfile.begin(path, overwrite, begun("rigid", **about), state, make)
 

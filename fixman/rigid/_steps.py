@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -91,14 +90,13 @@ class Steps:
         dt: float,
         asks: bool,
     ) -> None:
-        arms = system.chains if isinstance(system, Linkage) else (system,)
+        arms = system._arms
         self.system, self.states, self.loads, self.dt = system, states, loads, dt
         self.asks, self.chains = asks, [tables(arm) for arm in arms]
         # Coordinates at the middle, rates there, and momenta at the start, of each replica.
         self.q_m, self.x = np.empty_like(states[0]), np.empty((len(states[1]), 2 * system.nv))
         self.v_m, self.p0 = self.x[:, : system.nv], self.x[:, system.nv :]
-        ends = (np.cumsum([0, *(getattr(arm, s) for arm in arms)]).tolist() for s in ("nq", "nv"))
-        self.q_parts, self.v_parts = ([slice(*e) for e in pairwise(x)] for x in ends)
+        self.q_parts, self.v_parts = system._parts["nq"], system._parts["nv"]
         # The state and room for a sweep, of each replica and chain.
         self.parts = [
             [
@@ -268,16 +266,14 @@ class Impulses:
 
     def __init__(self, steps: Steps, linkage: Linkage, k: int) -> None:
         self.steps, self.linkage, self.k = steps, linkage, k
-        p0, q = steps.p0[k], steps.states[0][k]
+        p0, (q, v) = steps.p0[k], (part[k] for part in steps.states)
         rates = _closures.answers(linkage, kernel.PULLS, (q,))[1].reshape(-1, p0.size)
-        start, self.pushes = p0.copy(), np.empty_like(rates)
+        start, self.pushes = (p0.copy(), v.copy()), np.empty_like(rates)
         for push, rate in zip(self.pushes, rates, strict=True):
-            p0[:] = 0.0
-            for c, ((q, _), room) in enumerate(steps.parts[k]):
-                state, force = (q, rate[steps.v_parts[c]]), (p0, steps.loads[c][k])
-                motion.swept(steps.chains[c], state, force, steps.dt, room, motion.BEGIN)
+            p0[:], v[:] = 0.0, rate
+            steps.sweep(k, v, steps.dt, motion.BEGIN)
             push[:] = p0
-        p0[:] = start
+        p0[:], v[:] = start
 
     def close(self, dt: float, which: int) -> None:
         """Close the end of the step that the rates at its middle lead to."""

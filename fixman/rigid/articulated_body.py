@@ -130,7 +130,7 @@ def _at_once(arm: Any, q: Any, qd: Any, tau: Any, gravity: Any) -> Array | None:
             return None
         if not (q.flags.carray and qd.flags.carray and tau.flags.carray):
             return None
-        plan, loads = arm._tables["articulated_body"], model.falling(gravity)
+        plan, loads = arm._tables["_plan"], model.falling(gravity)
         if arm._passive:
             if not (qd.shape == tau.shape == (*q.shape[:-1], plan.nv) and q.shape[-1] == plan.nq):
                 return None
@@ -232,11 +232,10 @@ class _Plan:
         self.few = min(LANES - 1, 1 + round(8 * self.units8 / DEAR))  # computed one by one
 
 
+@model.kept
+@np.errstate(over="ignore", invalid="ignore")
 def _plan(arm: SerialChain) -> _Plan:
-    if "articulated_body" not in arm._tables:
-        with np.errstate(over="ignore", invalid="ignore"):
-            arm._tables["articulated_body"] = _Plan(arm)
-    return arm._tables["articulated_body"]  # type: ignore[no-any-return]
+    return _Plan(arm)
 
 
 def _denavit_hartenberg(arm: SerialChain) -> tuple[Array, Array]:

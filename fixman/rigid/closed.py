@@ -91,7 +91,7 @@ def forward_dynamics(
         found = _at_once(linkage, q, qd, tau, gravity, tolerance)
         if found is not None:
             return found
-    q, qd, tau, loads = closures.loaded(linkage, gravity, wrenches, q=q, qd=qd, tau=tau)
+    q, qd, tau, loads = closures.arguments(linkage, q, qd, tau, gravity, wrenches)
     limit = arrays.positive(tolerance, "tolerance")
     state = q, qd, closures.driven(linkage, q, qd, tau)
     qdd, out = closures.answers(linkage, kernel.MOTION, state, loads, limit)  # θ̈ and f
@@ -102,8 +102,10 @@ def _at_once(
     linkage: Linkage, q: Any, qd: Any, tau: Any, gravity: Any, tolerance: Any
 ) -> ClosedMotion | None:
     """Answer at once for plain arrays of one state; else None."""
-    known = getattr(linkage, "_tables", {}).get("closed")
-    if known is None or type(tolerance) is not float or not 1e-100 <= tolerance <= 1e100:
+    known = getattr(linkage, "_tables", {}).get("tables")
+    if known is None or linkage._passive:
+        return None
+    if type(tolerance) is not float or not 1e-100 <= tolerance <= 1e100:
         return None
     for array, numbers in ((q, linkage.nq), (qd, linkage.nv), (tau, linkage.nv)):
         plain = type(array) is np.ndarray and array.dtype is _FLOAT64 and array.flags.carray
@@ -123,13 +125,13 @@ def gap(linkage: Linkage, q: ArrayLike, qd: ArrayLike | None = None) -> Array:
     A row for each direction of each closure: displacements of b's point, and turns in radians, in
     the axes of a.
     """
-    given = closures.arguments(linkage, q=q, **({} if qd is None else {"qd": qd}))
-    return closures.gaps(linkage, *given)
+    q, rates, *_ = closures.arguments(linkage, q, model.AT_REST if qd is None else qd)
+    return closures.gaps(linkage, q, None if qd is None else rates)
 
 
 def integrate(linkage: Linkage, q: ArrayLike, qd: ArrayLike, dt: float = 1.0) -> Array:
     """Coordinates (..., nq) after a time dt at constant rates, which may open closures."""
-    q, qd = closures.arguments(linkage, q=q, qd=qd)
+    q, qd, *_ = closures.arguments(linkage, q, qd)
     parts = closures.each(linkage, partial(kinematics.integrate, dt=dt), q, qd)
     return np.concatenate(parts, axis=-1)
 
@@ -167,8 +169,7 @@ def project(
     SingularConstraintError, ValueError
         As `forward_dynamics`.
     """
-    closures.require_linkage(linkage)
-    q, qd = closures.arguments(linkage, q=q, qd=np.zeros(linkage.nv) if qd is None else qd)
+    q, qd, *_ = closures.arguments(linkage, q, model.AT_REST if qd is None else qd)
     limit = arrays.positive(tolerance, "tolerance")
     kept = linkage._rates_of(fixed)
     free = linkage._locked(kept)
@@ -213,7 +214,7 @@ def thermal_rates(
     There is no check that q closes.  O(n m² + m³) a frame.  Arguments as in
     `statistics.thermal_rates`, errors as in `logdet_mass`.
     """
-    (q,) = closures.arguments(linkage, q=q)
+    q, *_ = closures.arguments(linkage, q)
     scale = np.sqrt(arrays.positive(kT, "kT"))
     noise = scale * arrays.generator(rng).standard_normal((*q.shape[:-1], linkage.nv))
     parts = closures.each(linkage, statistics.smoothed, q, noise)
@@ -225,7 +226,7 @@ def logdet_mass(linkage: Linkage, q: ArrayLike) -> Array:
 
     O(n m² + m³) a frame of q (..., nq), whether it closes or not.  Errors as in `forward_dynamics`.
     """
-    (q,) = closures.arguments(linkage, q=q)
+    q, *_ = closures.arguments(linkage, q)
     of_rows = closures.logdets(linkage, q, kernel.DETERMINANT_OF_ROWS)  # ln det A Aᵀ, 0
     return np.asarray(closures.logdets(linkage, q).sum(-1) - of_rows.sum(-1))[()]
 
@@ -236,7 +237,7 @@ def logdet_hard(linkage: Linkage, q: ArrayLike) -> Array:
     O(n m² + m³) a frame.  Arguments and errors as in `logdet_mass`, but every body needs mass and
     inertia, as in `partition.logdet_hard`.
     """
-    (q,) = closures.arguments(linkage, q=q)
+    q, *_ = closures.arguments(linkage, q)
     parts = closures.logdets(linkage, q)[..., 0], *closures.each(linkage, partition.logdet_hard, q)
     return np.asarray(sum(parts))[()]
 
@@ -255,10 +256,8 @@ def fixman_torque(linkage: Linkage, q: ArrayLike, kT: float = 1.0) -> Array:
     The torques of the open chains plus −½ kT ∂ ln det Λ⁻¹; O(n m² + m³) a frame, memory O(n m).
     Arguments and errors as in `logdet_mass`.
     """
-    (q,) = closures.arguments(linkage, q=q)
+    q, *_ = closures.arguments(linkage, q)
     kT = arrays.positive(kT, "kT")
-    closures.logdets(linkage, q)  # refuses what has no Λ
-    inverse = closures.compliance(linkage, q)[0].reshape(-1, linkage.held, linkage.held)
-    torque = -0.5 * kT * gradient(linkage, q.reshape(-1, linkage.nq), inverse)
+    torque = -0.5 * kT * gradient(linkage, q)
     parts = closures.each(linkage, partial(statistics.fixman_torque, kT=kT), q)
-    return np.concatenate(parts, axis=-1) + torque.reshape(*q.shape[:-1], linkage.nv)
+    return np.concatenate(parts, axis=-1) + torque

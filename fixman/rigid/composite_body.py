@@ -100,12 +100,14 @@ def forward_dynamics(
         return np.asarray(np.linalg.solve(matrix, without_bias(given)[..., None])[..., 0])
 
     qdd = solve(given)
-    if "composite_body" not in arm._tables:
-        traces = np.trace(arm.inertias, axis1=1, axis2=2)
-        arm._tables["composite_body"] = uneven(arm.masses, traces)
-    if arm._tables["composite_body"] and (lost := add_unexplained(given, qdd, solve, digits=SMALL)):
+    if _corrected(arm) and (lost := add_unexplained(given, qdd, solve, digits=SMALL)):
         raise model.failure(arm, "accelerations", *lost, given.lead)
     return given.finite(qdd, "accelerations")
+
+
+@model.kept
+def _corrected(arm: SerialChain) -> bool:
+    return uneven(arm.masses, np.trace(arm.inertias, axis1=1, axis2=2))
 
 
 def _inertia(given: Given) -> Array:

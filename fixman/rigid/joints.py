@@ -10,7 +10,6 @@ Kinds of joints are the records `fixman.kernels.rigid.joints.JOINTS`.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -64,13 +63,3 @@ def with_passive(given: Given) -> Given:
         given.require_finite()
         raise arrays.overflow("forces of springs and dampers", bad, given.lead)
     return given._replace(last=tau)
-
-
-def without_springs(arm: SerialChain) -> SerialChain:
-    """Return the chain without springs and dampers, which it keeps."""
-    if not arm._passive:
-        return arm
-    if "without springs" not in arm._tables:
-        none = np.zeros(arm.nv)
-        arm._tables["without springs"] = replace(arm, damping=none, stiffness=none)
-    return arm._tables["without springs"]  # type: ignore[no-any-return]

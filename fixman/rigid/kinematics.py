@@ -95,10 +95,8 @@ def jacobian(
     """
     given = model.posture(arm, q)
     at = _body(arm, body), model.vector(point, "point")
-    out = np.zeros((given.q.shape[0], 3 if arrays.flag(linear, "linear") else 6, arm.nv))
-    bad = kinematics.jacobian_frames(arm._kinds, arm._table, given.q, *at, out)
-    given.require_answer(bad, "Jacobian")
-    return given.batch(out)
+    size = 3 if arrays.flag(linear, "linear") else 6, arm.nv
+    return given.batch(given.answer(kinematics.jacobian_frames, "Jacobian", size, *at))
 
 
 def jacobian_transpose(
@@ -239,12 +237,9 @@ def operational_space_compliance(
     """
     given = model.posture(arm, q)
     bodies, points = _marks(arm, body, point)
-    m = bodies.size
-    order = np.argsort(bodies, kind="stable")
-    out = np.zeros((given.q.shape[0], 6 * m, 6 * m))
-    tables = bodies[order], points[order].reshape(-1)
-    bad = innovations.compliance_frames(arm._kinds, arm._table, given.q, *tables, out)
-    given.require_answer(bad, "compliance")
+    order, size = np.argsort(bodies, kind="stable"), (6 * bodies.size, 6 * bodies.size)
+    at = bodies[order], points[order].reshape(-1)
+    out = given.answer(innovations.compliance_frames, "compliance", size, *at)
     kept = np.arange(3 if arrays.flag(linear, "linear") else 6)
     rows = (6 * np.argsort(order)[:, None] + kept).reshape(-1)
     return given.batch(out[:, rows[:, None], rows])

@@ -23,10 +23,11 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, wraps
 from importlib import import_module
+from itertools import pairwise
 from os import PathLike
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -60,8 +61,84 @@ class _Optional(Protocol):
     def __set__(self, instance: object, value: ArrayLike | None) -> None: ...
 
 
+class Jointed:
+    """A row of joints, and what follows from their kinds: a `SerialChain`, or a linkage of some."""
+
+    _kinds: Index
+
+    @cached_property
+    def kinds(self) -> Index:
+        """Places of the joints in `fixman.kernels.rigid.joints.JOINTS`, (n,)."""
+        return _locked(self._kinds)
+
+    @cached_property
+    def position_offsets(self) -> Index:
+        """Joint i's coordinates are q[offsets[i]:offsets[i + 1]], (n + 1,)."""
+        return _locked(np.concatenate([[0], np.cumsum(types.POSITIONS[self._kinds])]))
+
+    @cached_property
+    def rate_offsets(self) -> Index:
+        """Joint i's rates are qd[offsets[i]:offsets[i + 1]], (n + 1,)."""
+        return _locked(np.concatenate([[0], np.cumsum(types.RATES[self._kinds])]))
+
+    @property
+    def n(self) -> int:
+        """Number of bodies."""
+        return len(self._kinds)
+
+    @property
+    def nq(self) -> int:
+        """Number of coordinates."""
+        return int(self.position_offsets[-1])
+
+    @property
+    def nv(self) -> int:
+        """Number of rates, the degrees of freedom of chains that no closure holds."""
+        return int(self.rate_offsets[-1])
+
+    @property
+    def _arms(self) -> tuple[Any, ...]:
+        return getattr(self, "chains", (self,))
+
+    @cached_property
+    def _parts(self) -> dict[str, list[slice]]:
+        """Where bodies, coordinates and rates of each chain are."""
+        sizes = {key: [getattr(arm, key) for arm in self._arms] for key in ("n", "nq", "nv")}
+        edges = {key: pairwise([0, *np.cumsum(counts).tolist()]) for key, counts in sizes.items()}
+        return {key: [slice(*pair) for pair in pairs] for key, pairs in edges.items()}
+
+    @cached_property
+    def _turning(self) -> NDArray[np.bool_]:  # which rates are those of turns
+        rates = np.arange(6) < types.RATES[self._kinds, None]
+        return np.asarray((types.DIRECTION[self._kinds] < 3)[rates])
+
+    @cached_property
+    def _passive(self) -> bool:
+        return any(arm.damping.any() or arm.stiffness.any() for arm in self._arms)
+
+    @cached_property
+    def _tables(self) -> dict[str, Any]:
+        return {}
+
+
+System = TypeVar("System", bound=Jointed)
+Made = TypeVar("Made")
+
+
+def kept(make: Callable[[System], Made]) -> Callable[[System], Made]:
+    """Have a chain or linkage keep what a function makes of it, under the function's name."""
+
+    @wraps(make)
+    def found(system: System) -> Made:
+        if make.__name__ not in system._tables:
+            system._tables[make.__name__] = make(system)
+        return system._tables[make.__name__]  # type: ignore[no-any-return]
+
+    return found
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class SerialChain(Constructors):
+class SerialChain(Constructors, Jointed):
     """A serial chain of n rigid bodies, base first, in any consistent units.
 
     Immutable, hashable and comparable by content.
@@ -109,10 +186,12 @@ class SerialChain(Constructors):
         n = len(joints)
         if n < 1:
             raise ValueError("a serial chain needs at least one joint, got none")
-        for i, joint in enumerate(joints[1:], 1):
-            if types.JOINTS[types.NAMES.index(joint)].first:
-                raise ValueError(f"joint {i} is {joint}: only the first one can be")
         object.__setattr__(self, "joints", joints)
+        kinds = np.array([types.NAMES.index(joint) for joint in joints], dtype=np.int64)
+        object.__setattr__(self, "_kinds", kinds)  # writeable, as the tables below
+        for i in range(1, n):
+            if types.JOINTS[kinds[i]].first:
+                raise ValueError(f"joint {i} is {joints[i]}: only the first one can be")
         R, inertias = (self._coerced(name, (n, 3, 3), "body") for name in ("rotations", "inertias"))
         for name, axes in (("translations", (3,)), ("masses", ()), ("centres", (3,))):
             self._coerced(name, (n, *axes), "body")
@@ -149,7 +228,7 @@ class SerialChain(Constructors):
         if np.ndim(given) == 0 and pitched.any():
             pitch *= pitched  # one number is that of all joints that have one
         _require(pitched | (pitch == 0), "joint {} has no pitch, which must be 0".format, pitch)
-        for array in self._parts:
+        for array in self._arrays:
             array.flags.writeable = False
 
     def _coerced(
@@ -183,46 +262,8 @@ class SerialChain(Constructors):
         read = import_module("fixman.rigid.urdf").read
         return read(path, tip, free_base=free_base, strict=strict).chain  # type: ignore[no-any-return]
 
-    @property
-    def n(self) -> int:
-        """Number of bodies."""
-        return len(self.joints)
-
-    @cached_property
-    def kinds(self) -> Index:
-        """Places of the joints in `fixman.kernels.rigid.joints.JOINTS`, (n,)."""
-        return _locked(self._kinds)
-
-    @cached_property
-    def position_offsets(self) -> Index:
-        """Joint i's coordinates are q[offsets[i]:offsets[i + 1]], (n + 1,)."""
-        return _locked(np.concatenate([[0], np.cumsum(types.POSITIONS[self._kinds])]))
-
-    @cached_property
-    def rate_offsets(self) -> Index:
-        """Joint i's rates are qd[offsets[i]:offsets[i + 1]], (n + 1,)."""
-        return _locked(np.concatenate([[0], np.cumsum(types.RATES[self._kinds])]))
-
-    @property
-    def nq(self) -> int:
-        """Number of coordinates."""
-        return int(self.position_offsets[-1])
-
-    @property
-    def nv(self) -> int:
-        """Number of rates, the degrees of freedom."""
-        return int(self.rate_offsets[-1])
-
     # --- tables of the algorithms -----------------------------------------------------------
     # Writeable, because kernels would be compiled once more for arrays that are not.
-
-    @cached_property
-    def _tables(self) -> dict[str, Any]:
-        return {}
-
-    @cached_property
-    def _kinds(self) -> Index:
-        return np.array([types.NAMES.index(joint) for joint in self.joints], dtype=np.int64)
 
     @cached_property
     def _table(self) -> Array:
@@ -237,22 +278,13 @@ class SerialChain(Constructors):
     def _springs(self) -> tuple[Array, Array, Array]:
         return self.damping.copy(), self.stiffness.copy(), self.rest.copy()
 
-    @cached_property
-    def _turning(self) -> NDArray[np.bool_]:  # which rates are those of turns
-        rates = np.arange(6) < types.RATES[self._kinds, None]
-        return np.asarray((types.DIRECTION[self._kinds] < 3)[rates])
-
-    @cached_property
-    def _passive(self) -> bool:
-        return bool(self.damping.any() or self.stiffness.any())
-
     @property
-    def _parts(self) -> tuple[Array, ...]:
+    def _arrays(self) -> tuple[Array, ...]:
         return tuple(getattr(self, field.name) for field in fields(self)[1:])
 
     @cached_property
     def _content(self) -> tuple[Any, ...]:
-        return self.joints, *(array.tobytes() for array in self._parts)
+        return self.joints, *(array.tobytes() for array in self._arrays)
 
     def __eq__(self, other: object) -> bool:
         return self._content == other._content if isinstance(other, SerialChain) else NotImplemented
@@ -261,7 +293,7 @@ class SerialChain(Constructors):
         return hash(self._content)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return SerialChain, (self.joints, *self._parts)
+        return SerialChain, (self.joints, *self._arrays)
 
     def __repr__(self) -> str:
         """``<SerialChain: 6 bodies, 6 revolute; 6 coordinates, mass 2, with armature>``."""
@@ -363,7 +395,7 @@ def other(thing: Any) -> str:
 class Given(NamedTuple):
     """Arguments of an algorithm, coerced, frames first; those that it does not take are empty."""
 
-    arm: SerialChain
+    arm: Any  # `SerialChain`, or in closed chains their linkage
     q: Array  # (frames, nq)
     qd: Array  # (frames, nv)
     last: Array  # (frames, nv): accelerations or forces, as ``name`` says
@@ -376,19 +408,24 @@ class Given(NamedTuple):
         """Results (frames, …) along the batch axes."""
         return out.reshape(self.lead + out.shape[1:])
 
-    def require_finite(self) -> None:
-        """Raise for values that are not finite and quaternions that are not unit ones.
-
-        Kernels notice, so values are looked at only then.
-        """
+    def require_numbers(self) -> None:
+        """Raise for values that are not finite."""
         arm = self.arm
-        refuse_coordinates(arm, self.q, self.lead)
+        arrays.require_finite(self.batch(self.q), (arm.nq,), "q", "coordinate")
         for rates, name in ((self.qd, "qd"), (self.last, self.name)):
             if rates.size:
                 arrays.require_finite(self.batch(rates), (arm.nv,), name, "rate")
         if self.W.size:
             W = self.W.reshape(*self.lead, arm.n, 6)
             arrays.require_finite(W, (arm.n, 6), "wrenches", "body")
+
+    def require_finite(self) -> None:
+        """Raise for values that are not finite and quaternions that are not unit ones.
+
+        Kernels notice, so values are looked at only then.
+        """
+        self.require_numbers()
+        refuse_coordinates(self.arm, self.q, self.lead)
 
     def require_answer(self, bad: int, what: str) -> None:
         """Raise for a kernel's code, frame · (n + 1) + body without an answer; −1 means none."""
@@ -398,7 +435,7 @@ class Given(NamedTuple):
 
     def answer(self, kernel: Any, what: str, size: tuple[int, ...], *more: Any) -> Array:
         """Results (frames, *size) of a kernel of the chain, the coordinates and ``more``."""
-        out = np.empty((self.q.shape[0], *size))
+        out = np.zeros((self.q.shape[0], *size))
         self.require_answer(kernel(self.arm._kinds, self.arm._table, self.q, *more, out), what)
         return out
 
@@ -411,25 +448,30 @@ class Given(NamedTuple):
         return self.batch(out)
 
 
-_AT_REST, _NOTHING = np.zeros(3), np.empty((0, 6))
+AT_REST, _NOTHING = np.zeros(3), np.empty((0, 6))
 
 
-def gate(
-    arm: SerialChain,
+def gate(arm: SerialChain, *given: Any, name: str = "tau") -> Given:
+    """Coerce the arguments of an algorithm for chains, as `coerced`."""
+    require_arm(arm)
+    return coerced(arm, *given, name=name)
+
+
+def coerced(
+    system: Jointed,
     q: ArrayLike,
-    qd: ArrayLike = _AT_REST,
-    last: ArrayLike = _AT_REST,
-    gravity: ArrayLike = _AT_REST,
+    qd: ArrayLike = AT_REST,
+    last: ArrayLike = AT_REST,
+    gravity: ArrayLike = AT_REST,
     wrenches: ArrayLike | None = None,
     *,
     name: str = "tau",
 ) -> Given:
     """Coerce the arguments that all algorithms share; those that are left out are zero."""
-    require_arm(arm)
-    nq, nv, n = arm.nq, arm.nv, arm.n
+    nq, nv, n = system.nq, system.nv, system.n
     q = arrays.real(q, (nq,), "q")
-    qd = arrays.real(np.zeros(nv) if qd is _AT_REST else qd, (nv,), "qd")
-    last = arrays.real(np.zeros(nv) if last is _AT_REST else last, (nv,), name)
+    qd = arrays.real(np.zeros(nv) if qd is AT_REST else qd, (nv,), "qd")
+    last = arrays.real(np.zeros(nv) if last is AT_REST else last, (nv,), name)
     g = falling(gravity)
     W = _NOTHING if wrenches is None else arrays.real(wrenches, (n, 6), "wrenches")
     lead: Lead = ()
@@ -440,7 +482,7 @@ def gate(
         if wrenches is not None:
             W = arrays.spread(W, lead, (n, 6)).reshape(-1, 6)
     q, qd, last = q.reshape(-1, nq), qd.reshape(-1, nv), last.reshape(-1, nv)
-    return Given(arm, q, qd, last, g, W, lead, name)
+    return Given(system, q, qd, last, g, W, lead, name)
 
 
 def posture(arm: SerialChain, q: ArrayLike) -> Given:
@@ -448,7 +490,7 @@ def posture(arm: SerialChain, q: ArrayLike) -> Given:
     require_arm(arm)
     q = arrays.real(q, (arm.nq,), "q")
     rows = q.reshape(-1, arm.nq)
-    return Given(arm, rows, _NOTHING, _NOTHING, _AT_REST, _NOTHING, q.shape[:-1], "")
+    return Given(arm, rows, _NOTHING, _NOTHING, AT_REST, _NOTHING, q.shape[:-1], "")
 
 
 def configuration(arm: SerialChain, q: ArrayLike) -> Array:

@@ -23,13 +23,13 @@ import contextlib
 from collections.abc import Sequence
 from functools import partial
 from os import PathLike
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fixman._common import arrays
-from fixman._common.arrays import Array, Lead
+from fixman._common.arrays import Array
 from fixman.errors import ConstraintSolveError, FrameError, SingularConstraintError
 from fixman.kernels.rigid import motion as kernel
 from fixman.kernels.rigid.articulated_body import DONE, NOT_USABLE
@@ -39,7 +39,7 @@ from fixman.rigid._linkage import Linkage
 from fixman.rigid._recording import Trajectory
 from fixman.rigid._recording import maker as maker
 from fixman.rigid._steps import Torque
-from fixman.rigid.model import SerialChain
+from fixman.rigid.model import Given, SerialChain
 from fixman.runs import loop
 from fixman.runs.runfile import Writer, explained
 from fixman.runs.series import Arrays
@@ -142,21 +142,20 @@ def simulate(
     cost = USUAL if scheme == "midpoint" else 1
     cost *= SLOW if callable(tau) or isinstance(system, Linkage) else 1
     forces = {"tau": None if callable(tau) else tau, "wrenches": wrenches}
-    states = given.q, given.qd, given.lead
-    target = _recording.begin(system, about, states, forces, BLOCK_WORK // cost, out, overwrite)
+    target = _recording.begin(given, about, forces, BLOCK_WORK // cost, out, overwrite)
     with contextlib.closing(target), loop.keeping(target, new=True):
         go_on(target, tau, progress, given)
     return target.run()  # type: ignore[no-any-return]
 
 
-def go_on(target: loop.Recorder, tau: Any, progress: Any, given: _Given) -> None:
+def go_on(target: loop.Recorder, tau: Any, progress: Any, given: Given) -> None:
     """Go on with a run that is begun, to its end or until Ctrl-C; ``tau`` as before."""
     motion = _Motion(given, tau if callable(tau) else None, target.about, target.state)
     with loop.watched(progress, target) as watch:
         loop.run(motion, target, watch)
 
 
-def again(target: Writer, tau: Any) -> _Given:
+def again(target: Writer, tau: Any) -> Given:
     """Check a run of a file as the arguments of `simulate`; ``tau`` as before."""
     about, state, asks = target.about, target.state, target.about.get("asks")
     if not (callable(tau) if asks else tau is None):
@@ -173,11 +172,21 @@ def again(target: Writer, tau: Any) -> _Given:
     return given
 
 
-def _sound(system: Any, q: Any, qd: Any, tau: Any, wrenches: Any, about: dict[str, Any]) -> _Given:
+def _sound(system: Any, q: Any, qd: Any, tau: Any, wrenches: Any, about: dict[str, Any]) -> Given:
     """Coerce and check the arguments of a run, the numbers of ``about`` in place."""
+    if not isinstance(system, (SerialChain, Linkage)):
+        name = type(system).__name__
+        raise TypeError(f"system must be a fixman.rigid.SerialChain or Linkage, got {name}")
     gravity = model.falling(about["gravity"])
-    given = _start(system, q, qd, tau, gravity, wrenches)
-    _require_near(system, given.q, given.lead)
+    forces = model.AT_REST if tau is None or callable(tau) else tau
+    rates = model.AT_REST if qd is None else qd
+    given = model.coerced(system, q, rates, forces, gravity, wrenches)
+    if isinstance(system, Linkage):  # the scheme needs a posture that closes
+        state = (given.batch(part) for part in (given.q, given.qd, given.last))
+        closed.forward_dynamics(system, *state, wrenches=wrenches, tolerance=CLOSED)
+    else:
+        given.require_finite()
+    _require_near(given)
     scheme, first = about["stepper"]["name"], arrays.whole(about["first"], "first", 0)
     dt, steps, every = model.paced(about["stepper"]["dt"], about["steps"], about["every"])
     arrays.require_one_of(scheme, "scheme", SCHEMES)
@@ -194,13 +203,14 @@ class _Motion:
     error: Exception | None = None  # which the next one raises
 
     def __init__(
-        self, given: _Given, tau: Torque | None, about: dict[str, Any], state: Arrays
+        self, given: Given, tau: Torque | None, about: dict[str, Any], state: Arrays
     ) -> None:
         self.given, self.tau, self.about, self.state = given, tau, about, state
         self.dt, self.by_midpoint = about["stepper"]["dt"], about["stepper"]["name"] == "midpoint"
         self.step, self.states = int(state["step"]), (given.q.copy(), given.qd.copy())
-        of = given.system, self.states, given.loads, self.dt, tau is not None
-        python = tau is not None or isinstance(given.system, Linkage)
+        self.system, self.loads = given.arm, _loads(given)
+        of = self.system, self.states, self.loads, self.dt, tau is not None
+        python = tau is not None or isinstance(self.system, Linkage)
         self.moving = _steps.Steps(*of) if python else None
 
     def frame(self) -> Arrays:
@@ -240,28 +250,25 @@ class _Motion:
 
     def follow(self, steps: int, every: int, out: tuple[Array, Array]) -> None:
         """Make steps and write frames, in blocks such that the keyboard can interrupt them."""
-        replicas, self.done = len(self.given.q), 0
-        if self.moving is None:
-            work = self.given.system.n * max(1, replicas) * (USUAL if self.by_midpoint else 1)
-            block = max(1, BLOCK // work)
-            for done in range(0, steps, block):
-                self.run(done, min(block, steps - done), every, out)
-        for step in range(1, steps + 1) if self.moving and replicas else ():
-            self.make(step)
-            self.done = step
-            if step % every == 0:
-                out[0][step // every], out[1][step // every] = self.states
-
-    def run(self, done: int, count: int, every: int, out: tuple[Array, Array]) -> None:
-        arm: Any = self.given.system
+        arm, replicas, self.done = self.system, len(self.given.q), 0
+        if self.moving is not None:
+            for step in range(1, steps + 1) if replicas else ():
+                self.make(step)
+                self.done = step
+                if step % every == 0:
+                    out[0][step // every], out[1][step // every] = self.states
+            return
+        forces = self.given.last, self.loads[0]
         by_midpoint = _steps.stepping(arm) if self.by_midpoint else None
         by_euler = None if self.by_midpoint else _steps.leaping(arm, self.dt)
-        forces = self.given.tau, self.given.loads[0]
-        given = forces, (self.dt, done, count, every), by_midpoint, by_euler, (self.states, out)
-        step, replica, code = kernel.run(_steps.tables(arm), *given)
-        if code != DONE:
-            self.done = step - 1
-            raise self.failed(code, step, replica, self.states)
+        block = max(1, BLOCK // (arm.n * max(1, replicas) * (USUAL if self.by_midpoint else 1)))
+        for done in range(0, steps, block):
+            pace = self.dt, done, min(block, steps - done), every
+            given = forces, pace, by_midpoint, by_euler, (self.states, out)
+            step, replica, code = kernel.run(_steps.tables(arm), *given)
+            if code != DONE:
+                self.done = step - 1
+                raise self.failed(code, step, replica, self.states)
 
     def make(self, step: int) -> None:
         """Make a step in Python: of linkages, and with forces that a callable gives."""
@@ -283,14 +290,14 @@ class _Motion:
 
     def slow(self, replica: int, states: tuple[Array, Array]) -> bool:
         """Whether no joint turns far in a step at the rates of its start."""
-        rates = states[1][replica, self.given.system._turning]
+        rates = states[1][replica, self.system._turning]
         return bool(self.dt * np.abs(rates).max(initial=0.0) < SLOWLY)
 
     def singular(
         self, replica: int, states: tuple[Array, Array], step: int
     ) -> SingularConstraintError | None:
         """Return the error of a singular posture that a step leads to, if it does."""
-        system, (q, qd) = self.given.system, (part[replica] for part in states)
+        system, (q, qd) = self.system, (part[replica] for part in states)
         frame = arrays.frame_index(replica, self.given.lead)
         rest = np.zeros(system.nv)
         ahead = self.dt if self.slow(replica, states) else 0.0
@@ -325,59 +332,29 @@ class _Motion:
 
     def forces(self, time: float, states: tuple[Array, Array]) -> Array:
         if self.tau is None:
-            return self.given.tau
-        lead, nv = self.given.lead, self.given.system.nv
+            return self.given.last
+        lead, nv = self.given.lead, self.system.nv
         seen = [part.copy().reshape(*lead, part.shape[-1]) for part in states]
         return model.forces_of(self.tau(time, *seen), "tau(t, q, qd)", lead, nv)
 
 
-class _Given(NamedTuple):
-    """Coordinates, rates and forces of all replicas, checked."""
-
-    system: SerialChain | Linkage
-    q: Array  # (replicas, nq)
-    qd: Array  # (replicas, nv)
-    tau: Array  # (replicas, nv)
-    loads: list[Array]  # a chain each (replicas, 3 + 6 n): gravity and wrenches
-    lead: Lead
+def _loads(given: Given) -> list[Array]:
+    """Gravity and wrenches (replicas, 3 + 6 n) of each chain."""
+    g = np.broadcast_to(given.g, (len(given.q), 3))
+    bodies = len(given.W) // max(1, len(given.q))  # none without wrenches
+    W = given.W.reshape(len(g), 6 * bodies)
+    parts = (W[:, 6 * part.start : 6 * part.stop] for part in given.arm._parts["n"])
+    return [np.concatenate([g, part], axis=1) for part in parts]
 
 
-def _start(system: Any, q: Any, qd: Any, tau: Any, gravity: Array, wrenches: Any) -> _Given:
-    if not isinstance(system, (SerialChain, Linkage)):
-        name = type(system).__name__
-        raise TypeError(f"system must be a fixman.rigid.SerialChain or Linkage, got {name}")
-    rest = np.zeros(system.nv)
-    forces = rest if tau is None or callable(tau) else tau
-    rates = rest if qd is None else qd
-    if isinstance(system, SerialChain):
-        given = model.gate(system, q, rates, forces, gravity, wrenches)
-        given.require_finite()
-        parts = [np.broadcast_to(gravity, (len(given.q), 3))]
-        if wrenches is not None:
-            parts.append(given.W.reshape(len(given.q), 6 * system.n))
-        loads = [np.concatenate(parts, axis=1)]
-        return _Given(system, given.q, given.qd, given.last, loads, given.lead)
-    x, v, f, felt = _closures.loaded(system, gravity, wrenches, q=q, qd=rates, tau=forces)
-    # The scheme needs a posture that closes.
-    closed.forward_dynamics(system, x, v, f, wrenches=wrenches, tolerance=CLOSED)
-    lead = x.shape[:-1]
-    x, v, f = (part.reshape(-1, part.shape[-1]) for part in (x, v, f))
-    bodies = [0 if wrenches is None else arm.n for arm in system.chains]
-    felt = np.tile(felt, (len(x), len(bodies))) if wrenches is None else felt
-    loads = np.split(felt, np.cumsum([3 + 6 * n for n in bodies])[:-1], axis=1)
-    return _Given(system, x, v, f, [np.ascontiguousarray(part) for part in loads], lead)
-
-
-def _require_near(system: SerialChain | Linkage, q: Array, lead: Lead) -> None:
-    arms = (system,) if isinstance(system, SerialChain) else system.chains
-    angles = [np.zeros(arm.nq, dtype=bool) for arm in arms]
-    for which, arm in zip(angles, arms, strict=True):
-        which[arm.position_offsets[1:][TURNS[arm.kinds] == 1] - 1] = True
-    far = np.argwhere((np.abs(q) > FARTHEST) & np.concatenate(angles))
+def _require_near(given: Given) -> None:
+    system, q = given.arm, given.q
+    angles = system.position_offsets[1:][TURNS[system.kinds] == 1] - 1
+    far = np.argwhere(np.abs(q[:, angles]) > FARTHEST)
     if far.size:
-        frame, at = far[0]
+        frame, at = far[0, 0], angles[far[0, 1]]
         raise FrameError(
             f"q is {q[frame, at]:.3g} at coordinate {at}",
             f": angles beyond {FARTHEST:g} radians lose steps in rounding",
-            frame=arrays.frame_index(frame, lead),
+            frame=arrays.frame_index(frame, given.lead),
         )

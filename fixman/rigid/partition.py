@@ -188,14 +188,9 @@ class _Tables(NamedTuple):
     corrected: bool  # whether answers are
 
 
-def _tables(arm: SerialChain) -> _Tables:
-    if "partition" not in arm._tables:
-        arm._tables["partition"] = _built(arm)
-    return arm._tables["partition"]  # type: ignore[no-any-return]
-
-
+@model.kept
 @np.errstate(all="ignore")
-def _built(arm: SerialChain) -> _Tables:
+def _tables(arm: SerialChain) -> _Tables:
     n = arm.n
     moments = np.asarray(np.linalg.eigvalsh(arm.inertias))  # principal ones, least first
     good = np.isfinite(1 / arm.masses) & np.isfinite(1 / moments[:, 0])
