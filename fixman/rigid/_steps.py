@@ -23,9 +23,9 @@ from fixman.kernels.rigid import motion
 from fixman.kernels.rigid import tangent as rigid_tangent
 from fixman.kernels.rigid.articulated_body import DONE
 from fixman.kernels.rigid.kinematics import follow
-from fixman.rigid import _closures, articulated_body, closed, joints
+from fixman.rigid import _closures, articulated_body, closed
 from fixman.rigid._linkage import Linkage
-from fixman.rigid.model import SerialChain
+from fixman.rigid.model import Given, SerialChain
 
 Torque = Callable[[float, Array, Array], ArrayLike]
 
@@ -42,6 +42,15 @@ def soft(arm: SerialChain, share: float) -> SerialChain:
     added = share * (arm.damping + share * arm.stiffness)
     none = np.zeros(arm.nv)
     return replace(arm, armature=arm.armature + added, damping=none, stiffness=none)
+
+
+def loads_of(given: Given) -> list[Array]:
+    """Gravity and wrenches (replicas, 3 + 6 n) of each chain."""
+    g = np.broadcast_to(given.g, (len(given.q), 3))
+    bodies = len(given.W) // max(1, len(given.q))  # none without wrenches
+    W = given.W.reshape(len(g), 6 * bodies)
+    parts = (W[:, 6 * part.start : 6 * part.stop] for part in given.arm._parts["n"])
+    return [np.concatenate([g, part], axis=1) for part in parts]
 
 
 def tables(arm: SerialChain) -> motion.Chain:
@@ -82,16 +91,10 @@ class Steps:
     ``asks``: whether forces are those of a callable, which the tangent does not know.
     """
 
-    def __init__(
-        self,
-        system: SerialChain | Linkage,
-        states: tuple[Array, Array],
-        loads: list[Array],
-        dt: float,
-        asks: bool,
-    ) -> None:
-        arms = system._arms
-        self.system, self.states, self.loads, self.dt = system, states, loads, dt
+    def __init__(self, given: Given, states: tuple[Array, Array], dt: float, asks: bool) -> None:
+        system, arms = given.arm, given.arm._arms
+        self.given, self.system, self.states, self.dt = given, system, states, dt
+        self.loads = loads_of(given)
         self.asks, self.chains = asks, [tables(arm) for arm in arms]
         # Coordinates at the middle, rates there, and momenta at the start, of each replica.
         self.q_m, self.x = np.empty_like(states[0]), np.empty((len(states[1]), 2 * system.nv))
@@ -231,20 +234,16 @@ class Steps:
         if self.linkage is not None and self.soft is not None:
             return self.closed_euler(self.linkage, self.soft, forces)
         pace, frames = (self.dt, 0, 1, 2), tuple(part[None] for part in self.states)  # no frame
-        room = leaping(self.system, self.dt)  # type: ignore[arg-type]
+        room = leaping(self.system, self.dt)
         given = (forces, self.loads[0]), pace, None, room, (self.states, frames)
         _, replica, code = motion.run(self.chains[0], *given)
         return replica, code
 
     def closed_euler(self, linkage: Linkage, soft: Linkage, forces: Array) -> tuple[int, int]:
-        (q, v), dt, total = self.states, self.dt, forces.copy()
-        then = closed.integrate(linkage, q, v, dt)
-        for _, arm, x, w, f in _closures.chains(linkage, then, v, total):
-            f += joints.passive_forces(arm, x, w)
-        wrenches = np.concatenate([part[:, 3:] for part in self.loads], axis=1)
-        W = wrenches.reshape(len(q), -1, 6) if wrenches.size else None
-        gravity = self.loads[0][0, :3]
-        v += dt * closed.forward_dynamics(soft, q, v, total, gravity=gravity, wrenches=W).qdd
+        (q, v), dt, g, W = self.states, self.dt, self.given.g, self.given.W
+        felt = W.reshape(len(q), -1, 6) if W.size else None
+        total = _closures.driven(linkage, closed.integrate(linkage, q, v, dt), v, forces)
+        v += dt * closed.forward_dynamics(soft, q, v, total, gravity=g, wrenches=felt).qdd
         turns = dt * np.abs(v[:, linkage._turning]).max(-1, initial=0.0)
         if not (turns <= motion.FASTEST).all():
             return int(np.argmin(turns <= motion.FASTEST)), motion.TOO_FAST

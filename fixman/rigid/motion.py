@@ -150,7 +150,7 @@ def simulate(
 
 def go_on(target: loop.Recorder, tau: Any, progress: Any, given: Given) -> None:
     """Go on with a run that is begun, to its end or until Ctrl-C; ``tau`` as before."""
-    motion = _Motion(given, tau if callable(tau) else None, target.about, target.state)
+    motion = _Motion(given, tau if callable(tau) else None, target)
     with loop.watched(progress, target) as watch:
         loop.run(motion, target, watch)
 
@@ -186,7 +186,15 @@ def _sound(system: Any, q: Any, qd: Any, tau: Any, wrenches: Any, about: dict[st
         closed.forward_dynamics(system, *state, wrenches=wrenches, tolerance=CLOSED)
     else:
         given.require_finite()
-    _require_near(given)
+    angles = system.position_offsets[1:][TURNS[system.kinds] == 1] - 1
+    far = np.argwhere(np.abs(given.q[:, angles]) > FARTHEST)
+    if far.size:
+        frame, at = far[0, 0], angles[far[0, 1]]
+        raise FrameError(
+            f"q is {given.q[frame, at]:.3g} at coordinate {at}",
+            f": angles beyond {FARTHEST:g} radians lose steps in rounding",
+            frame=arrays.frame_index(frame, given.lead),
+        )
     scheme, first = about["stepper"]["name"], arrays.whole(about["first"], "first", 0)
     dt, steps, every = model.paced(about["stepper"]["dt"], about["steps"], about["every"])
     arrays.require_one_of(scheme, "scheme", SCHEMES)
@@ -202,16 +210,14 @@ class _Motion:
     done = 0  # steps of it that have an answer
     error: Exception | None = None  # which the next one raises
 
-    def __init__(
-        self, given: Given, tau: Torque | None, about: dict[str, Any], state: Arrays
-    ) -> None:
-        self.given, self.tau, self.about, self.state = given, tau, about, state
-        self.dt, self.by_midpoint = about["stepper"]["dt"], about["stepper"]["name"] == "midpoint"
-        self.step, self.states = int(state["step"]), (given.q.copy(), given.qd.copy())
-        self.system, self.loads = given.arm, _loads(given)
-        of = self.system, self.states, self.loads, self.dt, tau is not None
-        python = tau is not None or isinstance(self.system, Linkage)
-        self.moving = _steps.Steps(*of) if python else None
+    def __init__(self, given: Given, tau: Torque | None, target: loop.Recorder) -> None:
+        self.given, self.tau, self.about, self.state = given, tau, target.about, target.state
+        stepper = self.about["stepper"]
+        self.dt, self.by_midpoint = stepper["dt"], stepper["name"] == "midpoint"
+        self.step, self.states = target.step, (given.q.copy(), given.qd.copy())
+        self.system, asks = given.arm, tau is not None
+        python = asks or isinstance(self.system, Linkage)
+        self.moving = _steps.Steps(given, self.states, self.dt, asks) if python else None
 
     def frame(self) -> Arrays:
         return self.named([part[None] for part in self.states])
@@ -258,7 +264,7 @@ class _Motion:
                 if step % every == 0:
                     out[0][step // every], out[1][step // every] = self.states
             return
-        forces = self.given.last, self.loads[0]
+        forces = self.given.last, _steps.loads_of(self.given)[0]
         by_midpoint = _steps.stepping(arm) if self.by_midpoint else None
         by_euler = None if self.by_midpoint else _steps.leaping(arm, self.dt)
         block = max(1, BLOCK // (arm.n * max(1, replicas) * (USUAL if self.by_midpoint else 1)))
@@ -336,25 +342,3 @@ class _Motion:
         lead, nv = self.given.lead, self.system.nv
         seen = [part.copy().reshape(*lead, part.shape[-1]) for part in states]
         return model.forces_of(self.tau(time, *seen), "tau(t, q, qd)", lead, nv)
-
-
-def _loads(given: Given) -> list[Array]:
-    """Gravity and wrenches (replicas, 3 + 6 n) of each chain."""
-    g = np.broadcast_to(given.g, (len(given.q), 3))
-    bodies = len(given.W) // max(1, len(given.q))  # none without wrenches
-    W = given.W.reshape(len(g), 6 * bodies)
-    parts = (W[:, 6 * part.start : 6 * part.stop] for part in given.arm._parts["n"])
-    return [np.concatenate([g, part], axis=1) for part in parts]
-
-
-def _require_near(given: Given) -> None:
-    system, q = given.arm, given.q
-    angles = system.position_offsets[1:][TURNS[system.kinds] == 1] - 1
-    far = np.argwhere(np.abs(q[:, angles]) > FARTHEST)
-    if far.size:
-        frame, at = far[0, 0], angles[far[0, 1]]
-        raise FrameError(
-            f"q is {q[frame, at]:.3g} at coordinate {at}",
-            f": angles beyond {FARTHEST:g} radians lose steps in rounding",
-            frame=arrays.frame_index(frame, given.lead),
-        )
