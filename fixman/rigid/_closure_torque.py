@@ -24,27 +24,28 @@ from fixman.kernels.rigid.joints import DIRECTION, RATES
 from fixman.rigid import _closures as closures
 from fixman.rigid import kinematics
 from fixman.rigid._linkage import End, Linkage
-from fixman.rigid.model import SerialChain
+from fixman.rigid.model import Given, SerialChain
 
 
-def gradient(linkage: Linkage, q: Array) -> Array:
-    """Return ∂ ln det Λ⁻¹ (..., nv) at ``q (..., nq)``: O(n m) a frame."""
-    lead, held = q.shape[:-1], linkage.held
-    pulls = closures.answers(linkage, PULLS, (q,))[1].reshape(-1, held, linkage.nv)  # −Λ A ℳ⁻¹
-    inverse = closures.compliance(linkage, q)[0].reshape(-1, held, held)
+def gradient(given: Given) -> Array:
+    """Return ∂ ln det Λ⁻¹ (frames, nv) of a linkage at rest: O(n m) a frame."""
+    linkage, q = given.arm, given.q[:, None]
+    pulls = closures.answers(given, PULLS)[1].reshape(len(q), linkage.held, linkage.nv)  # −Λ A ℳ⁻¹
+    inverse = closures.compliance(given)[0]
     scale = np.sqrt(np.diagonal(inverse, axis1=-2, axis2=-1))[:, None]
     L = np.linalg.cholesky(inverse / (scale.swapaxes(1, 2) * scale))
     f = np.linalg.inv(L) / scale  # (frames, c, m)
     s = -(L.swapaxes(1, 2) * scale) @ pulls  # f Λ⁻¹ (Λ A ℳ⁻¹)
     poses, twists = [], []
-    for _, arm, x, rates in closures.chains(linkage, q.reshape(-1, 1, linkage.nq), s):
+    parts = linkage.chains, linkage.split(q, "nq"), linkage.split(s, "nv")
+    for arm, x, rates in zip(*parts, strict=True):
         R, origins, V = kinematics.frames(arm, x, rates)
         poses.append((R[:, :1], origins[:, :1]))
         turning = V[..., 3:]
         twists.append(np.concatenate([turning, V[..., :3] + np.cross(origins, turning)], axis=-1))
     w, points = _wrenches(linkage, f, poses)
     changes = _changes(linkage, w, points, twists)
-    parts = []
+    forces = []
     for c, arm in enumerate(linkage.chains):
         V, felt = twists[c], np.zeros_like(twists[c])
         for k in linkage._on[c]:
@@ -52,8 +53,8 @@ def gradient(linkage: Linkage, q: Array) -> Array:
         before = np.concatenate([np.zeros_like(V[..., :1, :]), V[..., :-1, :]], axis=-2)
         h = _momenta(arm, poses[c], V)
         total = _beyond(_dual(V, felt) + changes[c]) + _dual(before, _beyond(h - felt))
-        parts.append(2.0 * _felt(arm, poses[c], total).sum(axis=1))
-    return np.concatenate(parts, axis=-1).reshape(*lead, linkage.nv)
+        forces.append(2.0 * _felt(arm, poses[c], total).sum(axis=1))
+    return np.concatenate(forces, axis=-1)
 
 
 def _pose(poses: list[Any], end: End) -> tuple[Array, Array]:

@@ -1,13 +1,12 @@
 """Closures in one posture: arguments, answers and errors of their kernels."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from math import inf
 from typing import Any
 
 import numpy as np
 
-from fixman._common import arrays as _arrays
+from fixman._common import arrays
 from fixman._common.arrays import Array
 from fixman.errors import FrameError, SingularConstraintError
 from fixman.kernels.compiler.lanes import LANES
@@ -18,86 +17,59 @@ from fixman.rigid import articulated_body, model
 from fixman.rigid._linkage import Closure, Linkage
 from fixman.rigid.joints import passive_forces
 from fixman.rigid.kinematics import LOST
-from fixman.rigid.model import AT_REST, workspace
+from fixman.rigid.model import Given, SerialChain, workspace
 
 
-def arguments(linkage: Linkage, *given: Any) -> tuple[Array, ...]:
-    """Check arguments as `model.coerced` takes them: q, q̇, τ along the batch axes, and loads.
-
-    Loads are as `answers` takes them.
-    """
+def arguments(linkage: Linkage, *given: Any) -> Given:
+    """Coerce and check the arguments of a linkage, as `model.coerced`."""
     if not isinstance(linkage, Linkage):
         raise TypeError(f"linkage must be a Linkage, got {type(linkage).__name__}")
     found = model.coerced(linkage, *given)
     found.require_numbers()
-    state = (found.batch(part) for part in (found.q, found.qd, found.last))
-    if not found.W.size:
-        return *state, found.g
-    W, g = found.W.reshape(-1, 6 * linkage.n), np.tile(found.g, len(linkage.chains))
-    starts = [6 * part.start for part in linkage._parts["n"]]
-    return *state, np.insert(W, np.repeat(starts, 3), g, axis=1)
-
-
-def chains(linkage: Linkage, q: Array, *rates: Array) -> Iterator[tuple[Any, ...]]:
-    """Yield number, chain, coordinates and rates of each chain."""
-    parts = [linkage.split(q, "nq"), *(linkage.split(v, "nv") for v in rates)]
-    return zip(range(len(linkage.chains)), linkage.chains, *parts, strict=True)
-
-
-@contextmanager
-def in_chain(linkage: Linkage, c: int) -> Iterator[None]:
-    """Say which of several chains an error is about."""
-    try:
-        yield
-    except FrameError as error:
-        if len(linkage.chains) > 1:
-            error.add_note(f"in chain {c} of the linkage")
-        raise
-
-
-def each(linkage: Linkage, answer: Callable[..., Array], q: Array, *rates: Array) -> list[Array]:
-    found = []
-    for c, *given in chains(linkage, q, *rates):
-        with in_chain(linkage, c):
-            found.append(answer(*given))
     return found
 
 
-def driven(linkage: Linkage, q: Array, qd: Array, tau: Array) -> Array:
-    if not linkage._passive:
-        return tau
-    return tau + np.concatenate(each(linkage, passive_forces, q, qd), axis=-1)
+def each(given: Given, answer: Callable[..., Array], *rates: Array) -> list[Array]:
+    """Answers of the chains to their coordinates and ``rates (frames, nv)``."""
+    found, parts = [], given.arm._parts
+    for c, arm in enumerate(given.arm.chains):
+        q = given.batch(given.q[:, parts["nq"][c]])
+        own = (given.batch(v[:, parts["nv"][c]]) for v in rates)
+        try:
+            found.append(answer(arm, q, *own))
+        except FrameError as error:
+            if len(given.arm.chains) > 1:
+                error.add_note(f"in chain {c} of the linkage")
+            raise
+    return found
+
+
+def driven(given: Given) -> Given:
+    """Add the forces of springs and dampers to τ."""
+    if not given.arm._passive:
+        return given
+    passive = np.concatenate(each(given, passive_forces, given.qd), axis=-1)
+    return given._replace(last=given.last + passive.reshape(given.last.shape))
 
 
 # --- answers of the kernels ---------------------------------------------------------------------
 
 
-def answers(
-    linkage: Linkage,
-    task: int,
-    state: tuple[Array, ...],
-    loads: Array = AT_REST,
-    limit: float = inf,
-) -> tuple[Array, Array]:
-    """Run `kernel.states` on q, q̇, τ with the same batch axes: (..., nv) and (..., numbers).
-
-    ``state`` without q̇ or τ is at rest or without forces.  ``loads``: gravity (3,), or (frames, …)
-    for each chain gravity and wrenches.
-    """
-    held, nv, count = linkage.held, linkage.nv, len(linkage.closures)
+def answers(given: Given, task: int, limit: float = inf) -> tuple[Array, Array]:
+    """Run `kernel.states` on all frames: (frames, nv) and (frames, numbers)."""
+    linkage, frames = given.arm, len(given.q)
+    held, nv, found = linkage.held, linkage.nv, tables(linkage)
     sizes = {kernel.GAPS: 2 * held, kernel.COMPLIANCE: held * (held + 1), kernel.PULLS: held * nv}
-    size = 2 if task >= kernel.DETERMINANT else sizes.get(task, 6 * count)
-    found, lead = tables(linkage), state[0].shape[:-1]
-    state += (np.zeros((*lead, nv)),) * (3 - len(state))
-    flat = [np.ascontiguousarray(part).reshape(-1, part.shape[-1]) for part in state]
-    frames, memory = len(flat[0]), workspace(int(found.starts[-1]))
+    size = 2 if task >= kernel.DETERMINANT else sizes.get(task, 6 * len(linkage.closures))
     qdd, out = np.empty((frames, nv)), np.empty((frames, size))
+    loads, memory = _loads(given), workspace(int(found.starts[-1]))
 
     def run(first: int, last: int, certain: float) -> tuple[int, int]:
-        parts = [part[first:last].ravel() for part in flat]
+        state = (part[first:last].ravel() for part in (given.q, given.qd, given.last))
         felt = loads if loads.ndim == 1 else loads[first:last].ravel()
-        given = felt, (1.0 / linkage._size, limit, certain), task, memory
-        done = kernel.states(found, *parts, *given, qdd[first:last], out[first:last])
+        limits = 1.0 / linkage._size, limit, certain
+        to = qdd[first:last], out[first:last]
+        done = kernel.states(found, *state, felt, limits, task, memory, *to)
         if done == DONE:
             return last, DONE
         frame, reason = divmod(done, kernel.REASONS)
@@ -106,63 +78,67 @@ def answers(
     frame, why = run(0, frames, kernel.CERTAIN)
     while why != DONE:
         if why == kernel.DEPENDENT:  # to the kernel's own, cheaper test
-            require_definite(linkage, flat[0][frame], _arrays.frame_index(frame, lead))
+            require_definite(linkage, given.q[frame], arrays.frame_index(frame, given.lead))
             _, why = run(frame, frame + 1, 0.0)
         if why != DONE:
-            raise _refusal(linkage, state, loads, why, frame)
+            raise _refusal(given, why, frame)
         frame, why = run(frame + 1, frames, kernel.CERTAIN)
-    if not np.isfinite(out).all():
-        bad = int(np.argmin(np.isfinite(out).all(axis=1)))
-        raise _arrays.overflow("gaps or forces of the closures", bad, lead)
-    return qdd.reshape(*lead, nv), out.reshape(*lead, size)
+    given.finite(out, "gaps or forces of the closures")
+    return qdd, out
 
 
-def gaps(linkage: Linkage, q: Array, qd: Array | None = None) -> Array:
-    """Gaps (..., held), or their rates."""
-    out = answers(linkage, kernel.GAPS, (q,) if qd is None else (q, qd))[1]
-    return out[..., : linkage.held] if qd is None else out[..., linkage.held :]
+def _loads(given: Given) -> Array:
+    """Gravity (3,), or of every frame for each chain gravity and wrenches."""
+    if not given.W.size:
+        return given.g
+    W, g = given.W.reshape(len(given.q), -1), np.tile(given.g, len(given.arm.chains))
+    starts = [6 * part.start for part in given.arm._parts["n"]]
+    return np.insert(W, np.repeat(starts, 3), g, axis=1)
 
 
-def logdets(linkage: Linkage, q: Array, task: int = kernel.DETERMINANT) -> Array:
-    """ln det Λ⁻¹ and ln det ℳ (..., 2), or as ``task`` says ln det A Aᵀ and 0."""
-    return answers(linkage, task, (q,))[1]
+def gaps(given: Given, rates: bool = False) -> Array:
+    """Gaps (frames, held), or their rates."""
+    return np.split(answers(given, kernel.GAPS)[1], 2, axis=1)[rates]
 
 
-def compliance(linkage: Linkage, q: Array) -> tuple[Array, Array]:
-    """Λ⁻¹ (..., held, held), and scales of its rows by how freely ends move (..., held)."""
-    held, out = linkage.held, answers(linkage, kernel.COMPLIANCE, (q,))[1]
-    return out[..., :-held].reshape(*q.shape[:-1], held, held), out[..., -held:]
+def logdets(given: Given, task: int = kernel.DETERMINANT) -> Array:
+    """ln det Λ⁻¹ and ln det ℳ (frames, 2), or as ``task`` says ln det A Aᵀ and 0."""
+    return answers(given, task)[1]
+
+
+def compliance(given: Given) -> tuple[Array, Array]:
+    """Λ⁻¹ (frames, held, held), and scales of its rows by how freely ends move (frames, held)."""
+    held, out = given.arm.held, answers(given, kernel.COMPLIANCE)[1]
+    return out[:, :-held].reshape(-1, held, held), out[:, -held:]
 
 
 def require_definite(linkage: Linkage, q: Array, frame: Any, least: float = LOST) -> None:
     """Refuse a Λ⁻¹ of one posture with an eigenvalue below ``least``."""
-    inverse, scale = compliance(linkage, q)
+    inverse, scale = (part[0] for part in compliance(model.coerced(linkage, q)))
     values, vectors = np.linalg.eigh(inverse * np.outer(scale, scale))
     if values[0] < least:
         raise _dependent(linkage, vectors[:, 0], frame)
 
 
-def _refusal(
-    linkage: Linkage, state: tuple[Array, ...], loads: Array, why: int, frame: int
-) -> ValueError:
-    q, qd, tau = state
-    lead = q.shape[:-1]
+def _refusal(given: Given, why: int, frame: int) -> ValueError:
+    linkage, lead = given.arm, given.lead
     if why in (kernel.OPEN, kernel.OPENING):
-        what, rates = ("position", None) if why == kernel.OPEN else ("rate", qd)
-        off = gaps(linkage, q, rates).reshape(-1, linkage.held)[frame]
+        what = "position" if why == kernel.OPEN else "rate"
+        off = gaps(model.coerced(linkage, given.q, given.qd), why == kernel.OPENING)[frame]
         return FrameError(
             f"the {what}s do not close: {named(linkage, off)}",
             ": `project` gives positions and rates that close",
-            frame=_arrays.frame_index(frame, lead),
+            frame=arrays.frame_index(frame, lead),
         )
-    for c, arm, x, v, t in chains(linkage, q, qd, tau):
-        W = None
-        if loads.ndim > 1:
-            first = 3 * (c + 1) + 6 * linkage._parts["n"][c].start
-            W = loads[:, first : first + 6 * arm.n].reshape(*lead, arm.n, 6)
-        with in_chain(linkage, c):
-            articulated_body.forward_dynamics(arm, x, v, t, gravity=loads.flat[:3], wrenches=W)
-    return _arrays.overflow("accelerations or forces of the closures", frame, lead)
+    W = given.W.reshape(*lead, -1, 6) if given.W.size else None
+    wrenches = iter([None if W is None else W[..., part, :] for part in linkage._parts["n"]])
+
+    def answer(arm: SerialChain, *state: Array) -> Array:
+        loads: Any = {"gravity": given.g, "wrenches": next(wrenches)}
+        return articulated_body.forward_dynamics(arm, *state, **loads)
+
+    each(given, answer, given.qd, given.last)
+    return arrays.overflow("accelerations or forces of the closures", frame, lead)
 
 
 def _dependent(linkage: Linkage, weak: Array, frame: Any) -> SingularConstraintError:
@@ -170,7 +146,7 @@ def _dependent(linkage: Linkage, weak: Array, frame: Any) -> SingularConstraintE
     rows = rows[np.argsort(-np.abs(weak[rows]), kind="stable")]
     together = " together" if rows.size > 1 else ""
     return SingularConstraintError(
-        f"the closures cannot hold {_arrays.listed([_row(linkage, int(r)) for r in rows], 4)}"
+        f"the closures cannot hold {arrays.listed([_row(linkage, int(r)) for r in rows], 4)}"
         + together,
         ": the bodies cannot move there, or are held already.  Leave a direction out of the kind: "
         'in the plane a pin is ("x", "y"), a weld ("x", "y", "rz").  Or this posture is singular',

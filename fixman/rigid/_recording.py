@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fixman._common import arrays
 from fixman._common.arrays import Array
-from fixman.rigid import _closures, closed, kinematics, model
+from fixman.rigid import closed, kinematics, model
 from fixman.rigid._linkage import Closure, End, Linkage
 from fixman.rigid.model import Given, SerialChain
 from fixman.runs import runfile
@@ -115,8 +115,8 @@ def _energy(system: System, q: Array, qd: Array, gravity: Any) -> Array:
     if isinstance(system, SerialChain):
         potential = kinematics.potential_energy(system, q, gravity=gravity)
         return np.asarray(kinematics.kinetic_energy(system, q, qd) + potential)
-    parts = _closures.chains(system, q, qd)
-    return np.asarray(sum(_energy(arm, x, v, gravity) for _, arm, x, v in parts))
+    parts = zip(system.chains, system.split(q, "nq"), system.split(qd, "nv"), strict=True)
+    return np.asarray(sum(_energy(arm, x, v, gravity) for arm, x, v in parts))
 
 
 def described(system: System) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from fixman.kernels.rigid.articulated_body import DONE
 from fixman.kernels.rigid.kinematics import follow
 from fixman.rigid import _closures, articulated_body, closed
 from fixman.rigid._linkage import Linkage
-from fixman.rigid.model import Given, SerialChain
+from fixman.rigid.model import Given, SerialChain, coerced
 
 Torque = Callable[[float, Array, Array], ArrayLike]
 
@@ -127,7 +127,7 @@ class Steps:
             if going:
                 forces = ask((self.q_m, self.v_m))
         if self.linkage is not None:
-            self.states[1][:] = closed.closing(self.linkage, *self.states)
+            self.states[1][:] = closed.closing(coerced(self.linkage, *self.states))
         return 0, DONE
 
     def solve(self, k: int) -> Generator[None, Array, int]:
@@ -242,7 +242,8 @@ class Steps:
     def closed_euler(self, linkage: Linkage, soft: Linkage, forces: Array) -> tuple[int, int]:
         (q, v), dt, g, W = self.states, self.dt, self.given.g, self.given.W
         felt = W.reshape(len(q), -1, 6) if W.size else None
-        total = _closures.driven(linkage, closed.integrate(linkage, q, v, dt), v, forces)
+        then = coerced(linkage, closed.integrate(linkage, q, v, dt), v, forces)
+        total = _closures.driven(then).last
         v += dt * closed.forward_dynamics(soft, q, v, total, gravity=g, wrenches=felt).qdd
         turns = dt * np.abs(v[:, linkage._turning]).max(-1, initial=0.0)
         if not (turns <= motion.FASTEST).all():
@@ -266,7 +267,7 @@ class Impulses:
     def __init__(self, steps: Steps, linkage: Linkage, k: int) -> None:
         self.steps, self.linkage, self.k = steps, linkage, k
         p0, (q, v) = steps.p0[k], (part[k] for part in steps.states)
-        rates = _closures.answers(linkage, kernel.PULLS, (q,))[1].reshape(-1, p0.size)
+        rates = _closures.answers(coerced(linkage, q), kernel.PULLS)[1].reshape(-1, p0.size)
         start, self.pushes = (p0.copy(), v.copy()), np.empty_like(rates)
         for push, rate in zip(self.pushes, rates, strict=True):
             p0[:], v[:] = 0.0, rate
@@ -289,8 +290,8 @@ class Impulses:
                         steps.chains[c][0], room.axes, room.rows, rate[steps.v_parts[c]]
                     )
             ends = np.tile(end, (len(self.rates), 1))
-            self.opening = _closures.gaps(self.linkage, ends, self.rates).T
-        gap = _closures.gaps(self.linkage, end)
+            self.opening = _closures.gaps(coerced(self.linkage, ends, self.rates), rates=True).T
+        (gap,) = _closures.gaps(coerced(self.linkage, end))
         try:
             impulses = np.linalg.solve(self.opening, -gap / dt)
         except np.linalg.LinAlgError:

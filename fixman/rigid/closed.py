@@ -32,6 +32,7 @@ from fixman.rigid import _closures as closures
 from fixman.rigid import kinematics, model, partition, statistics
 from fixman.rigid._closure_torque import gradient
 from fixman.rigid._linkage import Closure, End, Linkage
+from fixman.rigid.model import Given
 
 __all__ = ["ClosedMotion", "Closure", "End", "Linkage", "fixman_potential", "fixman_torque"]
 __all__ += ["forward_dynamics", "gap", "integrate", "logdet_hard", "logdet_mass", "project"]
@@ -91,11 +92,11 @@ def forward_dynamics(
         found = _at_once(linkage, q, qd, tau, gravity, tolerance)
         if found is not None:
             return found
-    q, qd, tau, loads = closures.arguments(linkage, q, qd, tau, gravity, wrenches)
+    given = closures.arguments(linkage, q, qd, tau, gravity, wrenches)
     limit = arrays.positive(tolerance, "tolerance")
-    state = q, qd, closures.driven(linkage, q, qd, tau)
-    qdd, out = closures.answers(linkage, kernel.MOTION, state, loads, limit)  # θ̈ and f
-    return ClosedMotion(qdd, out.reshape(*out.shape[:-1], len(linkage.closures), 6))
+    qdd, out = closures.answers(closures.driven(given), kernel.MOTION, limit)  # θ̈ and f
+    wrenches = out.reshape(len(out), len(linkage.closures), 6)
+    return ClosedMotion(given.batch(qdd), given.batch(wrenches))
 
 
 def _at_once(
@@ -125,14 +126,14 @@ def gap(linkage: Linkage, q: ArrayLike, qd: ArrayLike | None = None) -> Array:
     A row for each direction of each closure: displacements of b's point, and turns in radians, in
     the axes of a.
     """
-    q, rates, *_ = closures.arguments(linkage, q, model.AT_REST if qd is None else qd)
-    return closures.gaps(linkage, q, None if qd is None else rates)
+    given = closures.arguments(linkage, q, model.AT_REST if qd is None else qd)
+    return given.batch(closures.gaps(given, qd is not None))
 
 
 def integrate(linkage: Linkage, q: ArrayLike, qd: ArrayLike, dt: float = 1.0) -> Array:
     """Coordinates (..., nq) after a time dt at constant rates, which may open closures."""
-    q, qd, *_ = closures.arguments(linkage, q, qd)
-    parts = closures.each(linkage, partial(kinematics.integrate, dt=dt), q, qd)
+    given = closures.arguments(linkage, q, qd)
+    parts = closures.each(given, partial(kinematics.integrate, dt=dt), given.qd)
     return np.concatenate(parts, axis=-1)
 
 
@@ -169,40 +170,41 @@ def project(
     SingularConstraintError, ValueError
         As `forward_dynamics`.
     """
-    q, qd, *_ = closures.arguments(linkage, q, model.AT_REST if qd is None else qd)
+    given = closures.arguments(linkage, q, model.AT_REST if qd is None else qd)
     limit = arrays.positive(tolerance, "tolerance")
     kept = linkage._rates_of(fixed)
     free = linkage._locked(kept)
     for _ in range(ROUNDS):
-        gap = closures.gaps(linkage, q)
+        gap = closures.gaps(given)
         off = np.abs(linkage._in_sizes(gap)).max(-1)
         far = off > limit
         if not far.any():
             break
-        way = closures.answers(free, kernel.CLOSE_GAP, (q,))[0]  # −ℳ⁻¹ Aᵀ Λ gap
-        way[..., kept] = 0.0
-        turn = np.abs(way[..., linkage._turning]).max(-1, initial=0.0)
-        step = integrate(linkage, q, way / np.maximum(turn / MOST, 1.0)[..., None])
-        q = np.where(far[..., None], step, q)
+        way = closures.answers(given._replace(arm=free), kernel.CLOSE_GAP)[0]  # −ℳ⁻¹ Aᵀ Λ gap
+        way[:, kept] = 0.0
+        turn = np.abs(way[:, linkage._turning]).max(-1, initial=0.0)
+        step = integrate(linkage, given.q, way / np.maximum(turn / MOST, 1.0)[:, None])
+        given = given._replace(q=np.where(far[:, None], step, given.q))
     else:
         frame = int(np.argmax(off))
         raise ConstraintSolveError(
-            closures.named(linkage, gap.reshape(-1, linkage.held)[frame]),
+            closures.named(linkage, gap[frame]),
             f" and does not close in {ROUNDS} rounds: perhaps no posture near q closes it"
             + (", with these joints fixed" if kept.any() else ""),
-            frame=arrays.frame_index(frame, far.shape),
+            frame=arrays.frame_index(frame, given.lead),
         )
-    return q.copy(), closing(free, q, qd, kept)
+    rates = closing(given._replace(arm=free), kept)
+    return given.batch(given.q.copy()), given.batch(rates)
 
 
-def closing(linkage: Linkage, q: Array, qd: Array, kept: NDArray[np.bool_] | None = None) -> Array:
-    """Subtract ℳ⁻¹ Aᵀ Λ A θ̇, the part of the rates that opens closures; kept ones do not change."""
+def closing(given: Given, kept: NDArray[np.bool_] | None = None) -> Array:
+    """Rates (frames, nv) less ℳ⁻¹ Aᵀ Λ A θ̇, which opens closures; ``kept`` ones do not change."""
     for _ in range(2):  # the second time for rounding
-        change = closures.answers(linkage, kernel.CLOSE_RATE, (q, qd))[0]  # −ℳ⁻¹ Aᵀ Λ A θ̇
+        change = closures.answers(given, kernel.CLOSE_RATE)[0]  # −ℳ⁻¹ Aᵀ Λ A θ̇
         if kept is not None:
-            change[..., kept] = 0.0
-        qd = qd + change
-    return qd
+            change[:, kept] = 0.0
+        given = given._replace(qd=given.qd + change)
+    return given.qd
 
 
 def thermal_rates(
@@ -214,11 +216,10 @@ def thermal_rates(
     There is no check that q closes.  O(n m² + m³) a frame.  Arguments as in
     `statistics.thermal_rates`, errors as in `logdet_mass`.
     """
-    q, *_ = closures.arguments(linkage, q)
-    scale = np.sqrt(arrays.positive(kT, "kT"))
-    noise = scale * arrays.generator(rng).standard_normal((*q.shape[:-1], linkage.nv))
-    parts = closures.each(linkage, statistics.smoothed, q, noise)
-    return closing(linkage, q, np.concatenate(parts, axis=-1))
+    given, scale = closures.arguments(linkage, q), np.sqrt(arrays.positive(kT, "kT"))
+    noise = scale * arrays.generator(rng).standard_normal(given.qd.shape)
+    rates = np.concatenate(closures.each(given, statistics.smoothed, noise), axis=-1)
+    return given.batch(closing(given._replace(qd=rates.reshape(noise.shape))))
 
 
 def logdet_mass(linkage: Linkage, q: ArrayLike) -> Array:
@@ -226,9 +227,9 @@ def logdet_mass(linkage: Linkage, q: ArrayLike) -> Array:
 
     O(n m² + m³) a frame of q (..., nq), whether it closes or not.  Errors as in `forward_dynamics`.
     """
-    q, *_ = closures.arguments(linkage, q)
-    of_rows = closures.logdets(linkage, q, kernel.DETERMINANT_OF_ROWS)  # ln det A Aᵀ, 0
-    return np.asarray(closures.logdets(linkage, q).sum(-1) - of_rows.sum(-1))[()]
+    given = closures.arguments(linkage, q)
+    of_rows = closures.logdets(given, kernel.DETERMINANT_OF_ROWS)  # ln det A Aᵀ, 0
+    return given.batch(closures.logdets(given).sum(-1) - of_rows.sum(-1))[()]
 
 
 def logdet_hard(linkage: Linkage, q: ArrayLike) -> Array:
@@ -237,9 +238,9 @@ def logdet_hard(linkage: Linkage, q: ArrayLike) -> Array:
     O(n m² + m³) a frame.  Arguments and errors as in `logdet_mass`, but every body needs mass and
     inertia, as in `partition.logdet_hard`.
     """
-    q, *_ = closures.arguments(linkage, q)
-    parts = closures.logdets(linkage, q)[..., 0], *closures.each(linkage, partition.logdet_hard, q)
-    return np.asarray(sum(parts))[()]
+    given = closures.arguments(linkage, q)
+    opened = given.batch(closures.logdets(given)[:, 0])
+    return np.asarray(sum(closures.each(given, partition.logdet_hard), opened))[()]
 
 
 def fixman_potential(linkage: Linkage, q: ArrayLike, kT: float = 1.0) -> Array:
@@ -256,8 +257,7 @@ def fixman_torque(linkage: Linkage, q: ArrayLike, kT: float = 1.0) -> Array:
     The torques of the open chains plus −½ kT ∂ ln det Λ⁻¹; O(n m² + m³) a frame, memory O(n m).
     Arguments and errors as in `logdet_mass`.
     """
-    q, *_ = closures.arguments(linkage, q)
-    kT = arrays.positive(kT, "kT")
-    torque = -0.5 * kT * gradient(linkage, q)
-    parts = closures.each(linkage, partial(statistics.fixman_torque, kT=kT), q)
+    given, kT = closures.arguments(linkage, q), arrays.positive(kT, "kT")
+    torque = given.batch(-0.5 * kT * gradient(given))
+    parts = closures.each(given, partial(statistics.fixman_torque, kT=kT))
     return np.concatenate(parts, axis=-1) + torque

@@ -24,7 +24,7 @@ acceleration −g of the base (3.21).  Armature J(k) is added to D(k) = H P Hᵀ
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -136,21 +136,16 @@ def operators(arm: SerialChain, q: ArrayLike) -> Operators:
     return Operators(np.concatenate(rates), *products, *rows, *rest)
 
 
-def _riccati(
-    phi: Array, H: list[Array], M: Array, J: list[Array]
-) -> tuple[list[Array], list[Array], list[Array]]:
+def _riccati(phi: Array, H: list[Array], M: Array, J: list[Array]) -> tuple[Any, Any, Any]:
     """P, D and G of every link, eqs. 4.4–4.6 and 5.12."""
-    P: list[Array] = []
-    D: list[Array] = []
-    G: list[Array] = []
+    P, D, G = M.copy(), list[Array](), list[Array]()
     for k in range(len(H)):
-        P.append(M[k])
         if k:  # (1 − G H) P in Joseph's form
             left = np.eye(6) - G[-1] @ H[k - 1]
             passed = left @ P[k - 1] @ left.T + G[-1] @ J[k - 1] @ G[-1].T
-            P[k] = M[k] + phi[k - 1] @ passed @ phi[k - 1].T
+            P[k] += phi[k - 1] @ passed @ phi[k - 1].T
         D.append(H[k] @ P[k] @ H[k].T + J[k])
-        G.append(np.asarray(np.linalg.solve(D[k], H[k] @ P[k]).T, dtype=np.float64))
+        G.append(np.linalg.solve(D[k], H[k] @ P[k]).T)
     return P, D, G
 
 

@@ -23,13 +23,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fixman._common import arrays
-from fixman._common.arrays import Array, Lead
+from fixman._common.arrays import Array
 from fixman.errors import FrameError, SingularConstraintError
 from fixman.kernels.rigid import innovations
 from fixman.kernels.rigid import kinematics as kernel
 from fixman.kernels.rigid.joints import TURNS
 from fixman.rigid import articulated_body, kinematics, model, partition
-from fixman.rigid.model import SerialChain
+from fixman.rigid.model import Given, SerialChain
 
 __all__ = ["fixman_potential", "fixman_torque", "langevin", "thermal_rates"]
 __dir__ = __all__.copy  # completion shows public names alone
@@ -134,14 +134,13 @@ def langevin(
     decay = arrays.number(friction, "friction") * dt
     if decay < 0.0:
         raise ValueError(f"friction must not be negative, got {friction}")
-    given = model.gate(arm, q, thermal_rates(arm, q, kT, rng) if qd is None else qd)
+    start = thermal_rates(arm, q, kT, rng) if qd is None else qd
+    given = model.gate(arm, q, start, model.AT_REST, gravity)
     given.require_finite()
     if arm.damping.any():
         cure = "take friction=, the heat bath, and replace(arm, damping=0)"
         raise ValueError(f"the dampers of the joints would cool the chain: {cure}")
-    states, lead = (given.q.copy(), given.qd.copy()), given.lead
-    forces = model.falling(gravity), ensemble == "stiff", torque
-    motion = _Motion(arm, lead, kT, *forces, states[0].copy())
+    motion, states = _Motion(given, kT, ensemble == "stiff", torque), (given.q, given.qd)
     keep, fresh = math.exp(-decay), math.sqrt(-math.expm1(-2.0 * decay))
     found = tuple(np.empty((steps // every, *state.shape)) for state in states)
     for step in range(1, steps + 1):
@@ -152,7 +151,7 @@ def langevin(
         states = motion.follow(x, v, dt, np.arange(len(x)))
         if step % every == 0:
             found[0][step // every - 1], found[1][step // every - 1] = states
-    shape = steps // every, *lead
+    shape = steps // every, *given.lead
     return found[0].reshape(*shape, arm.nq), found[1].reshape(*shape, arm.nv)
 
 
@@ -160,15 +159,16 @@ def langevin(
 class _Motion:
     """Hamilton's motion of replicas, all of them or those of given numbers."""
 
-    arm: SerialChain
-    lead: Lead
+    given: Given
     kT: float
-    gravity: Array
     stiff: bool
     torque: Callable[[Array], ArrayLike] | None
-    seen: Array  # by ``torque``, which is asked for all replicas
     number: int = 0  # of the step
     own: FrameError | None = None  # an error of ``torque`` itself
+
+    def __post_init__(self) -> None:
+        self.arm, self.lead = self.given.arm, self.given.lead
+        self.seen = self.given.q.copy()  # by ``torque``, which is asked for all replicas
 
     def forces(self, q: Array, which: NDArray[np.int64]) -> Array:
         """Torques on these replicas, of the ensemble and of the user."""
@@ -190,7 +190,7 @@ class _Motion:
         q = _normalized(self.arm, q)
         tau, rates = self.forces(q, which), np.empty_like(q)
         kernel.derivative_frames(self.arm._kinds, q, qd, rates)
-        return rates, articulated_body.forward_dynamics(self.arm, q, qd, tau, gravity=self.gravity)
+        return rates, articulated_body.forward_dynamics(self.arm, q, qd, tau, gravity=self.given.g)
 
     def follow(
         self, q: Array, qd: Array, dt: float, which: NDArray[np.int64], depth: int = 0
