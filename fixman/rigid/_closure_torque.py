@@ -69,9 +69,9 @@ def _wrenches(linkage: Linkage, f: Array, poses: list[Any]) -> tuple[Array, Arra
     """Wrenches on the ends b, (frames, c, closures, 6), and points b."""
     w = np.zeros((*f.shape[:2], len(linkage.closures), 6))
     points = np.empty((len(f), 1, len(linkage.closures), 3))
-    for r, (k, turning) in enumerate(zip(linkage._of, linkage._angular, strict=True)):
+    for r, (k, turning, direction) in enumerate(zip(*linkage._held, strict=True)):
         a = linkage._ends[2 * k]
-        S = _pose(poses, a)[0] @ (np.array(a.axes) @ linkage._directions[r])
+        S = _pose(poses, a)[0] @ (np.array(a.axes) @ direction)
         w[:, :, k, slice(0, 3) if turning else slice(3, 6)] += f[:, :, r, None] * S
     for k, b in enumerate(linkage._ends[1::2]):
         R, x = _pose(poses, b)

@@ -171,7 +171,8 @@ def _row(linkage: Linkage, row: int) -> str:
 def tables(linkage: Linkage) -> ends.Tables:
     plans = [articulated_body._plan(arm) for arm in linkage.chains]
     held, count = linkage.held, len(linkage.closures)
-    rows = np.searchsorted(linkage._of, np.arange(count + 1))
+    of, angular, directions = linkage._held
+    rows = np.searchsorted(of, np.arange(count + 1))
     closures = [
         (_turns(closure), rows[k], rows[k + 1]) for k, closure in enumerate(linkage.closures)
     ]
@@ -189,8 +190,8 @@ def tables(linkage: Linkage) -> ends.Tables:
             np.array([-1 if end.body is None else end.body for end in linkage._ends]),
             _seats(linkage, plans),
             np.array(closures, dtype=np.int64),
-            linkage._directions,
-            linkage._angular.astype(np.int64),
+            directions,
+            angular.astype(np.int64),
         ),
         np.cumsum([0, *room]),
     )
@@ -216,7 +217,7 @@ def _chains(linkage: Linkage, plans: list[Any]) -> tuple[Any, list[Any]]:
     for c, (arm, plan) in enumerate(zip(linkage.chains, plans, strict=True)):
         body = {k: linkage._ends[k].body for k in linkage._on[c]}
         last = {k // 2: max(body.get(k, 0), body.get(k ^ 1, 0)) for k in body}
-        own = [(row, last[k]) for row, k in enumerate(linkage._of.tolist()) if k in last]
+        own = [(row, last[k]) for row, k in enumerate(linkage._held[0].tolist()) if k in last]
         own += [(linkage.held + k, body[k]) for k in body]
         own.sort(key=lambda column: -column[1])
         columns.append(np.array(own, dtype=np.int64).reshape(-1, 2))

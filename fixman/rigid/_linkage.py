@@ -95,9 +95,7 @@ class Closure:
             raise ValueError(f"both ends of the closure are body {ends[0].body}: it is one body")
         if isinstance(self.kind, str) and self.kind in KINDS:
             return
-        given: Any = self.kind
-        if not isinstance(given, (tuple, list)):
-            given = arrays.taken(given, "kind").ravel().tolist()
+        given: Any = self.kind if isinstance(self.kind, (tuple, list, np.ndarray)) else ()
         words = [one for one in given if isinstance(one, str)]
         held = tuple(name for name in DIRECTIONS if name in words)
         if not held or len(held) != len(given):
@@ -163,7 +161,7 @@ class Linkage(Jointed):
         chains, closures = len(self.chains), len(self.closures)
         text = f"{chains} chain{'s' * (chains > 1)}, {closures} closure{'s' * (closures > 1)}"
         held = f"{self.held} of {self.nv} rates held"
-        return f"<Linkage: {text}, {held}\n {model.contents(*self.chains)}>"
+        return f"<Linkage: {text}, {held}\n {model.contents(self)}>"
 
     @property
     def held(self) -> int:
@@ -213,18 +211,11 @@ class Linkage(Jointed):
         return [(k, name) for k, closure in enumerate(self.closures) for name in closure.directions]
 
     @cached_property
-    def _of(self) -> Any:
-        return np.array([k for k, _ in self._rows])
-
-    @cached_property
-    def _angular(self) -> Any:
-        """Which rows hold turns, (held,)."""
-        return np.array([name[0] == "r" for _, name in self._rows])
-
-    @cached_property
-    def _directions(self) -> Array:
-        """Direction of each row in the axes of a, (held, 3)."""
-        return np.eye(3)[["xyz".index(name[-1]) for _, name in self._rows]]
+    def _held(self) -> tuple[Any, Any, Array]:
+        """Closure of each row, whether it holds a turn, and its direction in the axes of a."""
+        closures, names = zip(*self._rows, strict=True)
+        angular = np.array([name[0] == "r" for name in names])
+        return np.array(closures), angular, np.eye(3)[["xyz".index(name[-1]) for name in names]]
 
     @cached_property
     def _size(self) -> float:
@@ -236,7 +227,7 @@ class Linkage(Jointed):
 
     def _in_sizes(self, gap: Array) -> Array:
         """Return gaps with displacements in units of `_size`."""
-        return gap / np.where(self._angular, 1.0, self._size)
+        return gap / np.where(self._held[1], 1.0, self._size)
 
     @cached_property
     def _lengths(self) -> Array:

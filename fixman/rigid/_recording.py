@@ -124,8 +124,7 @@ def described(system: System) -> dict[str, Any]:
     if isinstance(system, Linkage):
         chains = [described(arm) for arm in system.chains]
         return {"chains": chains, "closures": [asdict(closure) for closure in system.closures]}
-    names = [field.name for field in fields(system)]
-    return dict(zip(names, system.__reduce__()[1], strict=True))
+    return {field.name: getattr(system, field.name) for field in fields(system)}
 
 
 def _system(entries: dict[str, Any]) -> System:

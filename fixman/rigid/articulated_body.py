@@ -114,9 +114,8 @@ def pivots(arm: SerialChain, q: ArrayLike) -> tuple[Array, ...]:
     frame, code = kernel.pivots(plan.table, q.reshape(-1), starts, out.reshape(-1))
     if code != DONE:
         raise model.failure(arm, "accelerations", frame, code, lead)
-    shapes = [(*lead, int(f), int(f)) for f in sizes]
-    blocks = zip(starts[:-1], starts[1:], shapes, strict=True)
-    return tuple(out[..., a:b].reshape(shape) for a, b, shape in blocks)
+    blocks = zip(np.split(out, starts[1:-1], axis=-1), sizes, strict=True)
+    return tuple(block.reshape(*lead, f, f) for block, f in blocks)
 
 
 # --- states in a batch --------------------------------------------------------------------------

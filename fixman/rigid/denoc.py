@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fixman._common.arrays import Array
-from fixman.kernels.rigid import innovations, links
+from fixman.kernels.rigid import innovations
 from fixman.kernels.rigid.spatial_operators import forward_frames
 from fixman.rigid import model
 from fixman.rigid.joints import driven
@@ -92,10 +92,7 @@ def n_l(arm: SerialChain, q: ArrayLike) -> Array:
     Block i, j ≤ i is B_ij: the twist of body i if body j moves and the joints between do not.
     Twists are of mass centres, angular before linear, in body axes; ``q (nq,)``.
     """
-    q = model.configuration(arm, q)
-    X = np.empty((arm.n, 12))
-    links.transforms(q, arm._kinds, arm._table, X)
-    R, way = X[:, :9].reshape(-1, 3, 3), X[:, 9:]
+    R, way = model.placed(arm, q)
     way += np.einsum("nij,nj->ni", R, arm.centres)  # −c_{i,i−1} (saha_1996, eq. 4; 1999, below 13)
     way[1:] -= arm.centres[:-1]
     N = np.zeros((arm.n, 6, arm.n, 6))

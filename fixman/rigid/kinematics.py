@@ -53,8 +53,7 @@ def frames(arm: SerialChain, q: ArrayLike, qd: ArrayLike | None = None) -> tuple
     given = model.posture(arm, q) if qd is None else model.gate(arm, q, qd)
     count, n = given.q.shape[0], arm.n
     R, x = np.empty((count, n, 9)), np.empty((count, n, 3))
-    V = None if qd is None else np.empty((count, n, 6))
-    rates = None if qd is None else given.qd
+    rates, V = (None, None) if qd is None else (given.qd, np.empty((count, n, 6)))
     bad = kinematics.body_frames(arm._kinds, arm._table, given.q, rates, R, x, V)
     given.require_answer(bad, "frames of the bodies")
     found = given.batch(R.reshape(count, n, 3, 3)), given.batch(x)

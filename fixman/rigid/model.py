@@ -36,6 +36,7 @@ from fixman._common import arrays
 from fixman._common.arrays import Array, Lead
 from fixman.errors import FrameError, SingularConstraintError
 from fixman.kernels.rigid import joints as types
+from fixman.kernels.rigid.links import transforms
 from fixman.rigid._constructors import Constructors, named
 
 __all__ = ["SerialChain"]
@@ -210,17 +211,16 @@ class SerialChain(Constructors, Jointed):
         for name in ("armature", "damping", "stiffness"):
             array = self._coerced(name, (self.nv,), "rate", np.zeros(self.nv))
             _require(array >= 0, f"the {name} of rate {{}} must not be negative".format, array)
-        mixed = (types.SLIDES[self.kinds] > 0) & (types.TURNS[self.kinds] > 0)
-        mixed = np.repeat(mixed, types.RATES[self.kinds])
+        mixed = np.repeat((types.SLIDES[kinds] > 0) & (types.TURNS[kinds] > 0), types.RATES[kinds])
         sprung = "the stiffness of rate {} must be 0: its joint turns and slides"
         if joints[0] == "free":
             sprung += ", as the base is free: give an array with zeros for its six rates"
         _require(~mixed | (self.stiffness == 0), sprung.format, self.stiffness)
         neutral = np.zeros(self.nq)
-        neutral[self.position_offsets[1:][types.TURNS[self.kinds] == 3] - 1] = 1.0
+        neutral[self.position_offsets[1:][types.TURNS[kinds] == 3] - 1] = 1.0
         self._coerced("rest", (self.nq,), "coordinate", neutral)
         refuse_coordinates(self, self.rest[None], (), "rest")
-        pitched, given = types.PITCHED[self.kinds], self.pitch
+        pitched, given = types.PITCHED[kinds], self.pitch
         if given is None and pitched.any():
             i = int(np.argmax(pitched))
             raise ValueError(f"joint {i}, which is {joints[i]}, needs a pitch")
@@ -300,9 +300,9 @@ class SerialChain(Constructors, Jointed):
         return f"<SerialChain: {contents(self)}>"
 
 
-def contents(*arms: SerialChain) -> str:
-    """Return the bodies, joints, coordinates and mass of chains in words."""
-    n, nq, nv = (sum(getattr(arm, size) for arm in arms) for size in ("n", "nq", "nv"))
+def contents(system: Jointed) -> str:
+    """Return the bodies, joints, coordinates and mass in words."""
+    n, nq, nv, arms = system.n, system.nq, system.nv, system._arms
     counts = Counter(joint for arm in arms for joint in arm.joints)
     words = f"{n} {'body' if n == 1 else 'bodies'}, "
     words += ", ".join(f"{m} {joint}" for joint, m in counts.items())
@@ -493,13 +493,14 @@ def posture(arm: SerialChain, q: ArrayLike) -> Given:
     return Given(arm, rows, _NOTHING, _NOTHING, AT_REST, _NOTHING, q.shape[:-1], "")
 
 
-def configuration(arm: SerialChain, q: ArrayLike) -> Array:
-    """Coerce and check the coordinates (nq,) of one configuration."""
-    given = posture(arm, q)
+def placed(arm: SerialChain, q: ArrayLike) -> tuple[Array, Array]:
+    """Axes (n, 3, 3) and origins (n, 3) of bodies in those before, in one configuration (nq,)."""
+    given, X = posture(arm, q), np.empty((arm.n, 12))
     if given.lead:
         raise ValueError(f"q must be one configuration here, ({arm.nq},), got {np.shape(q)}")
     given.require_finite()
-    return given.q.reshape(-1)
+    transforms(given.q[0], arm._kinds, arm._table, X)
+    return X[:, :9].reshape(-1, 3, 3), X[:, 9:]
 
 
 def vector(value: ArrayLike, name: str) -> Array:

@@ -47,7 +47,6 @@ from fixman.runs.series import Arrays
 __all__ = ["Trajectory", "simulate"]
 __dir__ = __all__.copy  # completion shows public names alone
 
-SCHEMES = ("midpoint", "euler")
 BLOCK = 400_000  # links times rounds between two looks at the keyboard: some 50 ms
 USUAL = 8  # rounds of a step
 BLOCK_WORK = 40 * BLOCK  # of a block of a run
@@ -197,7 +196,7 @@ def _sound(system: Any, q: Any, qd: Any, tau: Any, wrenches: Any, about: dict[st
         )
     scheme, first = about["stepper"]["name"], arrays.whole(about["first"], "first", 0)
     dt, steps, every = model.paced(about["stepper"]["dt"], about["steps"], about["every"])
-    arrays.require_one_of(scheme, "scheme", SCHEMES)
+    arrays.require_one_of(scheme, "scheme", ("midpoint", "euler"))
     about |= {"stepper": {"name": scheme, "dt": dt}, "gravity": gravity}
     about |= {"steps": steps, "every": every, "first": first}
     return given

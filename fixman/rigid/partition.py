@@ -36,7 +36,7 @@ from fixman._common import arrays
 from fixman._common.arrays import Array
 from fixman.errors import Frame, SingularConstraintError
 from fixman.kernels.compiler.lanes import LANES
-from fixman.kernels.rigid import links, partition
+from fixman.kernels.rigid import partition
 from fixman.kernels.rigid.links import ARMATURE, PITCH
 from fixman.mechanics.structured import BlockTridiagonal
 from fixman.rigid import model
@@ -130,11 +130,9 @@ def hard_block(arm: SerialChain, q: ArrayLike) -> BlockTridiagonal:
     a revolute (vz − pitch ωz of a helical) and ωx, ωy, vx, vy, ωz of a prismatic joint; then rates
     with armature less those of their rotors.
     """
-    given = model.configuration(arm, q)
-    X, n, table = np.empty((arm.n, 12)), arm.n, _tables(arm).blocks
-    links.transforms(given, arm._kinds, arm._table, X)
+    (R, r), n, table = model.placed(arm, q), arm.n, _tables(arm).blocks
     back = arm.rotations.swapaxes(1, 2)
-    E, p = back @ X[:, :9].reshape(n, 3, 3), back @ (X[:, 9:] - arm.translations)[:, :, None]
+    E, p = back @ R, back @ (r - arm.translations)[:, :, None]
     carry = _pitched(arm) @ propagation(E, p[:, :, 0])  # 𝒥 of the kernel
     A, K, C = np.split(table[:, : partition.INVERSE].reshape(n, 18, LANES)[:, :, :6], 3, axis=1)
     H = A.copy()

@@ -31,7 +31,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import block_diag, solve_triangular
 
 from fixman._common.arrays import Array, overflow, require_one_of
-from fixman.kernels.rigid import links
 from fixman.kernels.rigid.spatial_operators import forward_frames
 from fixman.rigid import model, spatial
 from fixman.rigid.joints import driven
@@ -107,17 +106,16 @@ def operators(arm: SerialChain, q: ArrayLike) -> Operators:
 
     Errors are those of `forward_dynamics`.
     """
-    given = model.posture(arm, model.configuration(arm, q))
-    still = np.zeros((1, arm.nv))
-    given.answer(forward_frames, "articulated inertia P", (arm.nv,), still, None)  # no D(k) is lost
-    N, X, ends = arm.n, np.empty((arm.n, 12)), arm.rate_offsets
-    links.transforms(given.q[0], arm._kinds, arm._table, X)
+    (R, p), still = model.placed(arm, q), np.zeros((1, arm.nv))
+    check = forward_frames, "articulated inertia P", (arm.nv,), still, None  # no D(k) is lost
+    model.posture(arm, q).answer(*check)
+    N, ends = arm.n, arm.rate_offsets
     # from the tip on: rates, J, H (2.16, 2.31, b.2), φ(k+1,k) (2.16), M about the origins (2.15)
     rates = [np.arange(ends[i], ends[i + 1]) for i in reversed(range(N))]
     J = [np.diag(arm.armature[r]) for r in rates]
     H = [spatial.joint_axes(arm.kinds[i], arm.pitch[i]).T for i in reversed(range(N))]
     with np.errstate(over="ignore", invalid="ignore"):
-        phi = spatial.propagation(X[::-1, :9].reshape(-1, 3, 3), X[::-1, 9:]).swapaxes(1, 2)
+        phi = spatial.propagation(R[::-1], p[::-1]).swapaxes(1, 2)
         M = spatial.inertia(arm.masses, arm.centres, arm.inertias)[::-1]
         P, D, G = _riccati(phi, H, M, J)
         S, one = np.eye(6 * N, k=-6), np.eye(6 * N)

@@ -147,8 +147,7 @@ def read(
         joints = _outwards(links, joints)
         if free_base:
             root = joints[0].parent if joints else next(iter(links))
-            eye, none = np.eye(3), np.zeros(3)
-            joints.insert(0, FileJoint("root_joint", "floating", "", root, eye, none, none))
+            joints.insert(0, FileJoint("root_joint", "floating", "", root))
         robot = _assembled(links, joints, _path(links, joints, tip), notes)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
@@ -325,9 +324,9 @@ class FileJoint(NamedTuple):
     kind: str
     parent: str
     child: str
-    rotation: Array
-    translation: Array
-    axis: Array  # a unit one, or zeros
+    rotation: Array = np.eye(3)
+    translation: Array = np.zeros(3)
+    axis: Array = np.zeros(3)  # or a unit one
     mimics: str | None = None
     damping: float = 0.0
     limits: tuple[float, float] = (-math.inf, math.inf)
@@ -365,9 +364,7 @@ def elements(path: Path, notes: Notes) -> tuple[dict[str, LinkInertia | None], l
     robot = _values(_parsed(path), "the robot", notes)
     links, joints = (_named(robot[kind], notes) for kind in ("link", "joint"))
     inertias = {name: _inertia(link, f"link {name!r}", notes) for name, link in links.items()}
-    found = [_joint(joint, f"joint {name!r}") for name, joint in joints.items()]
-    limits = [_limits(joint, f"joint {joint.get('name')!r}", notes) for joint in robot["joint"]]
-    return inertias, [joint._replace(limits=x) for joint, x in zip(found, limits, strict=True)]
+    return inertias, [_joint(joint, f"joint {name!r}", notes) for name, joint in joints.items()]
 
 
 def listed(names: Sequence[str]) -> str:
@@ -403,7 +400,7 @@ def _named(found: list[ET.Element], notes: Notes) -> dict[str, dict[str, Any]]:
         name = _attribute(element.get("name"), "name", f"a <{element.tag}>", "text")
         if name in out:
             raise ValueError(f"two {element.tag}s are called {name!r}")
-        out[name] = _values(element, f"{element.tag} {name!r}", notes)
+        out[name] = _values(element, f"{element.tag} {name!r}", notes) | {"element": element}
     return out
 
 
@@ -521,7 +518,7 @@ def _limits(joint: ET.Element, where: str, notes: Notes) -> tuple[float, float]:
     return out[0], out[1]
 
 
-def _joint(joint: dict[str, Any], where: str) -> FileJoint:
+def _joint(joint: dict[str, Any], where: str, notes: Notes) -> FileJoint:
     kind = joint["type"]
     if kind not in TYPES:
         raise ValueError(f"{where} is {kind!r:.80}: no such type is known, of {listed(TYPES)}")
@@ -537,4 +534,5 @@ def _joint(joint: dict[str, Any], where: str) -> FileJoint:
     ends = joint["parent"]["link"], joint["child"]["link"]
     mimics = joint.get("mimic", {}).get("joint")
     unit = axis / (math.hypot(*axis) or 1.0)
-    return FileJoint(joint["name"], kind, *ends, *_origin(joint, where), unit, mimics, damping)
+    more = unit, mimics, damping, _limits(joint["element"], where, notes)
+    return FileJoint(joint["name"], kind, *ends, *_origin(joint, where), *more)
