@@ -31,14 +31,13 @@ def arguments(linkage: Linkage, *given: Any) -> Given:
 
 def each(given: Given, answer: Callable[..., Array], *rates: Array) -> list[Array]:
     """Answers of the chains to their coordinates and ``rates (frames, nv)``."""
-    found, parts = [], given.arm._parts
-    for c, arm in enumerate(given.arm.chains):
-        q = given.batch(given.q[:, parts["nq"][c]])
-        own = (given.batch(v[:, parts["nv"][c]]) for v in rates)
+    linkage, found = given.arm, []
+    parts = linkage.split(given.q, "nq"), *(linkage.split(v, "nv") for v in rates)
+    for c, (arm, *own) in enumerate(zip(linkage.chains, *parts, strict=True)):
         try:
-            found.append(answer(arm, q, *own))
+            found.append(answer(arm, *map(given.batch, own)))
         except FrameError as error:
-            if len(given.arm.chains) > 1:
+            if len(linkage.chains) > 1:
                 error.add_note(f"in chain {c} of the linkage")
             raise
     return found

@@ -168,11 +168,6 @@ class Linkage(Jointed):
         """Number of directions held: the rates that closures take away from ``nv``."""
         return len(self._rows)
 
-    def split(self, values: Array, size: Literal["n", "nq", "nv"]) -> list[Array]:
-        """Return views of each chain's part of the last axis, which has n, nq or nv entries."""
-        arrays.require_one_of(size, "size", self._parts)
-        return [values[..., part] for part in self._parts[size]]
-
     def _rates_of(self, joints: ArrayLike) -> NDArray[np.bool_]:
         given = np.atleast_1d(arrays.taken(joints, "fixed"))
         if given.dtype == bool and given.shape == (self.n,):

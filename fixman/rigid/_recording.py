@@ -112,11 +112,11 @@ class Trajectory(Series):
 
 
 def _energy(system: System, q: Array, qd: Array, gravity: Any) -> Array:
-    if isinstance(system, SerialChain):
-        potential = kinematics.potential_energy(system, q, gravity=gravity)
-        return np.asarray(kinematics.kinetic_energy(system, q, qd) + potential)
-    parts = zip(system.chains, system.split(q, "nq"), system.split(qd, "nv"), strict=True)
-    return np.asarray(sum(_energy(arm, x, v, gravity) for arm, x, v in parts))
+    energy = np.zeros(q.shape[:-1])
+    for arm, x, v in zip(system._arms, system.split(q, "nq"), system.split(qd, "nv"), strict=True):
+        potential = kinematics.potential_energy(arm, x, gravity=gravity)
+        energy += kinematics.kinetic_energy(arm, x, v) + potential
+    return energy
 
 
 def described(system: System) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from functools import cached_property, lru_cache, wraps
 from importlib import import_module
 from itertools import pairwise
 from os import PathLike
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -107,6 +107,11 @@ class Jointed:
         sizes = {key: [getattr(arm, key) for arm in self._arms] for key in ("n", "nq", "nv")}
         edges = {key: pairwise([0, *np.cumsum(counts).tolist()]) for key, counts in sizes.items()}
         return {key: [slice(*pair) for pair in pairs] for key, pairs in edges.items()}
+
+    def split(self, values: Array, size: Literal["n", "nq", "nv"]) -> list[Array]:
+        """Return views of each chain's part of the last axis, which has n, nq or nv entries."""
+        arrays.require_one_of(size, "size", self._parts)
+        return [values[..., part] for part in self._parts[size]]
 
     @cached_property
     def _turning(self) -> NDArray[np.bool_]:  # which rates are those of turns
