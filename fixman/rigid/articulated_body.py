@@ -32,7 +32,7 @@ from fixman.kernels.rigid.joints import RATES, passive_frames
 from fixman.kernels.rigid.links import ARMATURE, PITCH
 from fixman.rigid import model
 from fixman.rigid.joints import driven
-from fixman.rigid.model import SMALL, SerialChain, workspace
+from fixman.rigid.model import SMALL, Given, SerialChain, workspace
 
 __all__ = ["forward_dynamics", "pivots"]
 __dir__ = __all__.copy  # completion shows public names alone
@@ -87,15 +87,13 @@ def forward_dynamics(
         if found is not None:
             return found
     workers = arrays.positive_int(workers, "workers")
-    state = driven(arm, q, qd, tau, gravity, wrenches)
-    loads = np.concatenate([state.g, state.W.reshape(-1)])
-    flat = (state.q.reshape(-1), state.qd.reshape(-1), state.last.reshape(-1), loads)
-    qdd = np.empty(state.last.shape)
-    frame, code = _states(_plan(arm), flat, qdd, workers)
+    given = driven(arm, q, qd, tau, gravity, wrenches)
+    qdd = np.empty(given.last.shape)
+    frame, code = _states(_plan(arm), given, qdd, workers)
     if code != DONE:
-        state.require_finite()
-        raise model.failure(arm, "accelerations", frame, code, state.lead)
-    return state.batch(qdd)
+        given.require_finite()
+        raise model.failure(arm, "accelerations", frame, code, given.lead)
+    return given.batch(qdd)
 
 
 def pivots(arm: SerialChain, q: ArrayLike) -> tuple[Array, ...]:
@@ -154,18 +152,17 @@ def _at_once(arm: Any, q: Any, qd: Any, tau: Any, gravity: Any) -> Array | None:
     return None
 
 
-def _states(
-    plan: _Plan, given: tuple[Array, Array, Array, Array], qdd: Array, workers: int
-) -> tuple[int, int]:
+def _states(plan: _Plan, given: Given, qdd: Array, workers: int) -> tuple[int, int]:
     """Run the kernel over all states; the first that fails, and why."""
-    frames, out = qdd.size // plan.nv, qdd.ravel()
+    frames, out = len(qdd), qdd.ravel()
     if frames <= plan.few:
-        return _one_by_one(plan, given, range(frames), out)
+        return _one_by_one(plan, given, range(frames), qdd)
     plan.states = kernel.only_states()
+    flat = given.q.ravel(), given.qd.ravel(), given.last.ravel(), np.append(given.g, given.W)
 
     def run(first: int, last: int) -> tuple[int, int]:
         room = workspace(plan.units8)
-        return plan.states(plan.table, *given, first, last, out, room)  # type: ignore[no-any-return]
+        return plan.states(plan.table, *flat, first, last, out, room)  # type: ignore[no-any-return]
 
     # Pieces of whole registers; the last one reaches back over states done already.
     registers = -(-frames // LANES)
@@ -179,24 +176,19 @@ def _states(
     for frame, code in results:
         if code != DONE:
             eight = range(frame, min(frame + LANES, frames))
-            found, why = _one_by_one(plan, given, eight, np.empty_like(out))
+            found, why = _one_by_one(plan, given, eight, np.empty_like(qdd))
             return (frame, code) if why == DONE else (found, why)
     return 0, DONE
 
 
-def _one_by_one(
-    plan: _Plan, given: tuple[Array, Array, Array, Array], frames: range, qdd: Array
-) -> tuple[int, int]:
+def _one_by_one(plan: _Plan, given: Given, frames: range, qdd: Array) -> tuple[int, int]:
     plan.state = kernel.only_state(plan.roomy)
     room = workspace(plan.units) if plan.roomy else None
-    q, qd, tau, loads = given
-    nq, nv, size = plan.nq, plan.nv, 6 * plan.n
     for k in frames:
-        felt = loads
-        if loads.size > 3:
-            felt = np.append(loads[:3], loads[3 + k * size : 3 + (k + 1) * size])
-        at, to = slice(k * nq, (k + 1) * nq), slice(k * nv, (k + 1) * nv)
-        code = plan.state(plan.table, q[at], qd[to], tau[to], felt, qdd[to], room)
+        state = given.q[k], given.qd[k], given.last[k]
+        W = given.W[k * plan.n : (k + 1) * plan.n]
+        loads = np.append(given.g, W) if W.size else given.g
+        code = plan.state(plan.table, *state, loads, qdd[k], room)
         if code != DONE:
             return k, int(code)
     return 0, DONE

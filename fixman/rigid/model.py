@@ -87,12 +87,12 @@ class Jointed:
         """Number of bodies."""
         return len(self._kinds)
 
-    @property
+    @cached_property
     def nq(self) -> int:
         """Number of coordinates."""
         return int(self.position_offsets[-1])
 
-    @property
+    @cached_property
     def nv(self) -> int:
         """Number of rates, the degrees of freedom of chains that no closure holds."""
         return int(self.rate_offsets[-1])
