@@ -22,6 +22,7 @@ from fixman.rigid import (
     motion,
 )
 from fixman.rigid.closed import Closure, End, Linkage
+from fixman.rigid.model import coerced
 from fixman.rigid.motion import simulate
 from fixman.rigid.statistics import thermal_rates
 from rigid_oracles import random_q
@@ -449,7 +450,8 @@ def test_thermal_rods_go_on(n, share):
 
 def left_by_newton(arm, q, qd, dt):
     """Return 1 − J⁻¹ ∂(equations) at the rates that solve a step, by differences."""
-    moving = _steps.Steps(arm, (q[None].copy(), qd[None].copy()), [np.zeros((1, 3))], dt, False)
+    given = coerced(arm, q[None].copy(), qd[None].copy())
+    moving = _steps.Steps(given, (given.q, given.qd), dt, False)
     rest, x = np.zeros(arm.nv), moving.v_m[0]
     moving.p0[0] = 0.0
     assert moving.sweep(0, rest, dt, kernel.BEGIN) == DONE

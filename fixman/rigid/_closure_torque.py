@@ -24,18 +24,20 @@ from fixman.kernels.rigid.joints import DIRECTION, RATES
 from fixman.rigid import _closures as closures
 from fixman.rigid import kinematics
 from fixman.rigid._linkage import End, Linkage
-from fixman.rigid.model import Given, SerialChain
+from fixman.rigid.model import Given, SerialChain, coerced
 
 
 def gradient(given: Given) -> Array:
     """Return ∂ ln det Λ⁻¹ (frames, nv) of a linkage at rest: O(n m) a frame."""
     linkage, q = given.arm, given.q[:, None]
-    pulls = closures.answers(given, PULLS)[1].reshape(len(q), linkage.held, linkage.nv)  # −Λ A ℳ⁻¹
     inverse = closures.compliance(given)[0]
+    # F A ℳ⁻¹ and F Λ⁻¹, for an F that can be inverted.
+    pulls = closures.answers(given, PULLS)[1].reshape(len(q), linkage.held, linkage.nv)
+    opened = closures.gaps(coerced(linkage, q, pulls), rates=True).reshape(inverse.shape)
     scale = np.sqrt(np.diagonal(inverse, axis1=-2, axis2=-1))[:, None]
     L = np.linalg.cholesky(inverse / (scale.swapaxes(1, 2) * scale))
     f = np.linalg.inv(L) / scale  # (frames, c, m)
-    s = -(L.swapaxes(1, 2) * scale) @ pulls  # f Λ⁻¹ (Λ A ℳ⁻¹)
+    s = (L.swapaxes(1, 2) * scale) @ np.linalg.solve(opened, pulls)  # f A ℳ⁻¹, as f Λ⁻¹ = Lᵀ scale
     poses, twists = [], []
     parts = linkage.chains, linkage.split(q, "nq"), linkage.split(s, "nv")
     for arm, x, rates in zip(*parts, strict=True):

@@ -436,7 +436,8 @@ class Given(NamedTuple):
         """Raise for a kernel's code, frame · (n + 1) + body without an answer; −1 means none."""
         if bad >= 0:
             self.require_finite()
-            raise failure(self.arm, what, *divmod(bad, self.arm.n + 1), self.lead)
+            frame, body = divmod(bad, self.arm.n + 1)
+            raise failure(self.arm, what, frame, body, self.lead)
 
     def answer(self, kernel: Any, what: str, size: tuple[int, ...], *more: Any) -> Array:
         """Results (frames, *size) of a kernel of the chain, the coordinates and ``more``."""

@@ -56,17 +56,20 @@ READ: dict[str, dict[str, str]] = {
     "mimic": {"@joint": "text"},
     "limit": {"@lower": "1?", "@upper": "1?"},
 }  # fmt: skip
-NOTED: dict[str, str] = {
-    "joint": "limit safety_controller",
-    "dynamics": "@friction @spring_stiffness @spring_reference",
+NOTED: dict[str, tuple[str, ...]] = {
+    "joint": ("limit", "safety_controller"),
+    "dynamics": ("@friction", "@spring_stiffness", "@spring_reference"),
 }
-PASSED: dict[str, str] = {
-    "robot": "@name @version material gazebo transmission ros2_control sensor mujoco",
-    "link": "@type visual collision contact self_collision_checking collision_checking",
-    "inertia": "@iyx @izx @izy",
-    "joint": "calibration @dont_collapse",
-    "mimic": "@multiplier @offset",
-    "limit": "@effort @velocity",
+PASSED: dict[str, list[str]] = {
+    tag: names.split()
+    for tag, names in {
+        "robot": "@name @version material gazebo transmission ros2_control sensor mujoco",
+        "link": "@type visual collision contact self_collision_checking collision_checking",
+        "inertia": "@iyx @izx @izy",
+        "joint": "calibration @dont_collapse",
+        "mimic": "@multiplier @offset",
+        "limit": "@effort @velocity",
+    }.items()
 }
 
 
@@ -432,7 +435,7 @@ def _judged(element: ET.Element, where: str, notes: Notes) -> dict[str, Any]:
     for child in element:
         given.setdefault(child.tag, []).append(child)
     for name in given:
-        if name not in READ[tag] and name not in PASSED.get(tag, "").split():
+        if name not in READ[tag] and name not in PASSED.get(tag, ()):
             _judge(tag, name, where, notes)
     return given
 
@@ -442,7 +445,7 @@ def _judge(tag: str, name: str, where: str, notes: Notes) -> None:
     said = f"the attribute {name[1:]:.80}" if name[0] == "@" else f"<{name:.80}>"
     known = {each.strip("@").lower(): each.strip("@") for each in READ[tag]}
     near = difflib.get_close_matches(name[:80].strip("@").lower(), known, 1, 0.7)
-    noted = name in NOTED.get(tag, "").split()
+    noted = name in NOTED.get(tag, ())
     if name == "loop_joint":
         notes.refuse(f"has {said}: {LOOPS}", where)
     elif near and not noted:
@@ -534,5 +537,5 @@ def _joint(joint: dict[str, Any], where: str, notes: Notes) -> FileJoint:
     ends = joint["parent"]["link"], joint["child"]["link"]
     mimics = joint.get("mimic", {}).get("joint")
     unit = axis / (math.hypot(*axis) or 1.0)
-    more = unit, mimics, damping, _limits(joint["element"], where, notes)
+    more: Any = unit, mimics, damping, _limits(joint["element"], where, notes)
     return FileJoint(joint["name"], kind, *ends, *_origin(joint, where), *more)
