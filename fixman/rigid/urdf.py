@@ -374,17 +374,16 @@ def listed(names: Sequence[str]) -> str:
     return arrays.listed([repr(name)[:80] for name in names], 20)
 
 
-def _no_doctype(*_: object) -> None:
-    """Refuse a document type before anything in it is read: entities can be bombs."""
-    raise ValueError("it has a <!DOCTYPE>, which no URDF file needs")
-
-
 def _parsed(path: Path) -> ET.Element:
     """Return the root; prefixes of names need not be declared."""
+
+    def refuse_doctype(*_: object) -> None:  # before it is read: entities can be bombs
+        raise ValueError("it has a <!DOCTYPE>, which no URDF file needs")
+
     text = path.read_bytes()
     tree, parser = ET.TreeBuilder(), expat.ParserCreate()
     parser.StartElementHandler, parser.EndElementHandler = tree.start, tree.end
-    parser.StartDoctypeDeclHandler = _no_doctype
+    parser.StartDoctypeDeclHandler = refuse_doctype
     try:
         parser.Parse(text.lstrip(b" \t\r\n"), True)
     except (expat.ExpatError, LookupError) as error:  # an encoding that is not known
