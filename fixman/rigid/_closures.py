@@ -100,11 +100,6 @@ def gaps(given: Given, rates: bool = False) -> Array:
     return np.split(answers(given, kernel.GAPS)[1], 2, axis=1)[rates]
 
 
-def logdets(given: Given, task: int = kernel.DETERMINANT) -> Array:
-    """ln det Λ⁻¹ and ln det ℳ (frames, 2), or as ``task`` says ln det A Aᵀ and 0."""
-    return answers(given, task)[1]
-
-
 def compliance(given: Given) -> tuple[Array, Array]:
     """Λ⁻¹ (frames, held, held), and scales of its rows by how freely ends move (frames, held)."""
     held, out = given.arm.held, answers(given, kernel.COMPLIANCE)[1]
@@ -115,8 +110,19 @@ def require_definite(linkage: Linkage, q: Array, frame: Any, least: float = LOST
     """Refuse a Λ⁻¹ of one posture with an eigenvalue below ``least``."""
     inverse, scale = (part[0] for part in compliance(model.coerced(linkage, q)))
     values, vectors = np.linalg.eigh(inverse * np.outer(scale, scale))
-    if values[0] < least:
-        raise _dependent(linkage, vectors[:, 0], frame)
+    if values[0] >= least:
+        return
+    weak = np.abs(vectors[:, 0])
+    rows = np.flatnonzero(weak >= 0.1 * weak.max())
+    rows = rows[np.argsort(-weak[rows], kind="stable")]
+    together = " together" if rows.size > 1 else ""
+    raise SingularConstraintError(
+        f"the closures cannot hold {arrays.listed([_row(linkage, int(r)) for r in rows], 4)}"
+        + together,
+        ": the bodies cannot move there, or are held already.  Leave a direction out of the kind: "
+        'in the plane a pin is ("x", "y"), a weld ("x", "y", "rz").  Or this posture is singular',
+        frame=frame,
+    )
 
 
 def _refusal(given: Given, why: int, frame: int) -> ValueError:
@@ -138,19 +144,6 @@ def _refusal(given: Given, why: int, frame: int) -> ValueError:
 
     each(given, answer, given.qd, given.last)
     return arrays.overflow("accelerations or forces of the closures", frame, lead)
-
-
-def _dependent(linkage: Linkage, weak: Array, frame: Any) -> SingularConstraintError:
-    rows = np.flatnonzero(np.abs(weak) >= 0.1 * np.abs(weak).max())
-    rows = rows[np.argsort(-np.abs(weak[rows]), kind="stable")]
-    together = " together" if rows.size > 1 else ""
-    return SingularConstraintError(
-        f"the closures cannot hold {arrays.listed([_row(linkage, int(r)) for r in rows], 4)}"
-        + together,
-        ": the bodies cannot move there, or are held already.  Leave a direction out of the kind: "
-        'in the plane a pin is ("x", "y"), a weld ("x", "y", "rz").  Or this posture is singular',
-        frame=frame,
-    )
 
 
 def named(linkage: Linkage, gap: Array) -> str:

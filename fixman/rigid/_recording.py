@@ -153,21 +153,21 @@ def begin(
     overwrite: bool,
 ) -> Recorder:
     """Begin a run in memory or in a file, in blocks of so many bodies times steps."""
-    path, system = runfile.free(out, overwrite), given.arm
-    q, qd, lead = given.q, given.qd, given.lead
+    path, system, q = runfile.free(out, overwrite), given.arm, given.q
     size = 8 * max(1, len(q)) * (system.nq + system.nv)
     if path is None:
         frames = about["steps"] // about["every"] + 1
         arrays.require_memory(size * frames, "the frames of this run")
     elif not len(q):
-        raise ValueError(f"there is no replica to store: q has shape {(*lead, system.nq)}")
+        raise ValueError(f"there is no replica to store: q has shape {(*given.lead, system.nq)}")
     else:
         about["system"] = described(system)
     stride = max(1, work // (system.n * max(1, len(q))))
     block = {"frames": max(1, min(BLOCK_BYTES // size, stride // about["every"])), "steps": stride}
     kept = {name: np.array(force, float) for name, force in forces.items() if force is not None}
     about |= {"replicas": len(q), "arrays": ["q", "qd"], "block": block, "forces": list(kept)}
-    state = {"q": given.batch(q), "qd": given.batch(qd), "step": np.array(0, dtype=np.int64)} | kept
+    state = {"q": given.batch(q), "qd": given.batch(given.qd)} | kept
+    state["step"] = np.array(0, dtype=np.int64)
     make = partial(Trajectory, system)
     return runfile.begin(path, overwrite, begun("rigid", **about), state, make)
 

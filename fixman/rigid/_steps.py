@@ -289,8 +289,7 @@ class Impulses:
                     rigid_tangent.solve(
                         steps.chains[c][0], room.axes, room.rows, rate[steps.v_parts[c]]
                     )
-            ends = np.tile(end, (len(self.rates), 1))
-            self.opening = _closures.gaps(coerced(self.linkage, ends, self.rates), rates=True).T
+            self.opening = _closures.gaps(coerced(self.linkage, end, self.rates), rates=True).T
         (gap,) = _closures.gaps(coerced(self.linkage, end))
         try:
             impulses = np.linalg.solve(self.opening, -gap / dt)

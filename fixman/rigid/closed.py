@@ -228,8 +228,9 @@ def logdet_mass(linkage: Linkage, q: ArrayLike) -> Array:
     O(n m² + m³) a frame of q (..., nq), whether it closes or not.  Errors as in `forward_dynamics`.
     """
     given = closures.arguments(linkage, q)
-    of_rows = closures.logdets(given, kernel.DETERMINANT_OF_ROWS)  # ln det A Aᵀ, 0
-    return given.batch(closures.logdets(given).sum(-1) - of_rows.sum(-1))[()]
+    of_rows = closures.answers(given, kernel.DETERMINANT_OF_ROWS)[1]  # ln det A Aᵀ, 0
+    opened = closures.answers(given, kernel.DETERMINANT)[1]  # ln det Λ⁻¹, ln det ℳ
+    return given.batch(opened.sum(-1) - of_rows.sum(-1))[()]
 
 
 def logdet_hard(linkage: Linkage, q: ArrayLike) -> Array:
@@ -239,8 +240,8 @@ def logdet_hard(linkage: Linkage, q: ArrayLike) -> Array:
     inertia, as in `partition.logdet_hard`.
     """
     given = closures.arguments(linkage, q)
-    opened = given.batch(closures.logdets(given)[:, 0])
-    return np.asarray(sum(closures.each(given, partition.logdet_hard), opened))[()]
+    of_closures = given.batch(closures.answers(given, kernel.DETERMINANT)[1][:, 0])
+    return np.asarray(sum(closures.each(given, partition.logdet_hard), of_closures))[()]
 
 
 def fixman_potential(linkage: Linkage, q: ArrayLike, kT: float = 1.0) -> Array:
