@@ -25,7 +25,9 @@ def arguments(linkage: Linkage, *given: Any) -> Given:
     if not isinstance(linkage, Linkage):
         raise TypeError(f"linkage must be a Linkage, got {type(linkage).__name__}")
     found = model.coerced(linkage, *given)
-    found.require_numbers()
+    numbers = np.concatenate([found.q, found.qd, found.last], axis=1)
+    if found.W.size or not np.isfinite(numbers).all():  # quicker than what follows
+        found.require_numbers()
     return found
 
 
@@ -97,7 +99,8 @@ def _loads(given: Given) -> Array:
 
 def gaps(given: Given, rates: bool = False) -> Array:
     """Gaps (frames, held), or their rates."""
-    return np.split(answers(given, kernel.GAPS)[1], 2, axis=1)[rates]
+    held, out = given.arm.held, answers(given, kernel.GAPS)[1]
+    return out[:, held:] if rates else out[:, :held]
 
 
 def compliance(given: Given) -> tuple[Array, Array]:

@@ -95,6 +95,7 @@ class Steps:
         system, arms = given.arm, given.arm._arms
         self.given, self.system, self.states, self.dt = given, system, states, dt
         self.loads = loads_of(given)
+        self.still = coerced(system, *states)  # views of the states, which move on, without loads
         self.asks, self.chains = asks, [tables(arm) for arm in arms]
         # Coordinates at the middle, rates there, and momenta at the start, of each replica.
         self.q_m, self.x = np.empty_like(states[0]), np.empty((len(states[1]), 2 * system.nv))
@@ -127,7 +128,7 @@ class Steps:
             if going:
                 forces = ask((self.q_m, self.v_m))
         if self.linkage is not None:
-            self.states[1][:] = closed.closing(coerced(self.linkage, *self.states))
+            self.states[1][:] = closed.closing(self.still)
         return 0, DONE
 
     def solve(self, k: int) -> Generator[None, Array, int]:
@@ -267,7 +268,9 @@ class Impulses:
     def __init__(self, steps: Steps, linkage: Linkage, k: int) -> None:
         self.steps, self.linkage, self.k = steps, linkage, k
         p0, (q, v) = steps.p0[k], (part[k] for part in steps.states)
-        rates = _closures.answers(coerced(linkage, q), kernel.PULLS)[1].reshape(-1, p0.size)
+        rest = np.zeros((1, p0.size))
+        self.still = steps.still._replace(q=q[None], qd=rest, last=rest, lead=())
+        rates = _closures.answers(self.still, kernel.PULLS)[1].reshape(-1, p0.size)
         start, self.pushes = (p0.copy(), v.copy()), np.empty_like(rates)
         for push, rate in zip(self.pushes, rates, strict=True):
             p0[:], v[:] = 0.0, rate
@@ -289,8 +292,10 @@ class Impulses:
                     rigid_tangent.solve(
                         steps.chains[c][0], room.axes, room.rows, rate[steps.v_parts[c]]
                     )
-            self.opening = _closures.gaps(coerced(self.linkage, end, self.rates), rates=True).T
-        (gap,) = _closures.gaps(coerced(self.linkage, end))
+            ends, none = np.tile(end, (len(self.rates), 1)), np.zeros_like(self.rates)
+            moving = self.still._replace(q=ends, qd=self.rates, last=none, lead=(len(ends),))
+            self.opening = _closures.gaps(moving, rates=True).T
+        (gap,) = _closures.gaps(self.still._replace(q=end[None]))
         try:
             impulses = np.linalg.solve(self.opening, -gap / dt)
         except np.linalg.LinAlgError:
