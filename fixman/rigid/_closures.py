@@ -66,7 +66,7 @@ def answers(given: Given, task: int, limit: float = inf) -> tuple[Array, Array]:
     loads, memory = _loads(given), workspace(int(found.starts[-1]))
 
     def run(first: int, last: int, certain: float) -> tuple[int, int]:
-        state = (part[first:last].ravel() for part in (given.q, given.qd, given.last))
+        state = [part[first:last].ravel() for part in (given.q, given.qd, given.last)]
         felt = loads if loads.ndim == 1 else loads[first:last].ravel()
         limits = 1.0 / linkage._size, limit, certain
         to = qdd[first:last], out[first:last]
