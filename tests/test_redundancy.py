@@ -311,3 +311,16 @@ if __name__ == "__main__":
     ratios = np.array([ours / best for *_, ours, best in results])
     print(f"ratio: median {np.median(ratios):.2f}, largest {ratios.max():.2f}")
     sys.exit(int((ratios > 10).any()))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_lengths_that_peel_off_are_independent(monkeypatch, seed):
+    """Elimination, which is left out for such rows, finds the same."""
+    rng = np.random.default_rng(seed)
+    n, dim, base = int(rng.integers(4, 10)), 2 + seed % 2, ("free", "fixed")[seed // 2 % 2]
+    parents = [-1, *(int(rng.integers(k)) for k in range(1, n))]
+    more = [("length", tuple(rng.choice(n, 2, False).tolist())) for _ in range(rng.integers(1, n))]
+    given = {"dim": dim, "base": base, "extra": more, "drop_redundant": True}
+    chain = fx.Chain.branched(parents, **given)
+    monkeypatch.setattr(redundancy, "_peels", lambda rows: False)
+    assert fx.Chain.branched(parents, **given) == chain

@@ -56,10 +56,10 @@ for chain in (peptide.chain(), peptide.chain(hold=["methyl", "peptide"])):
     print("bonds that turn:", chain.soft.size - 6)  # six place the whole molecule
 
 # %%
-# Bonds and angles are always hard, which means constrained.  By default every bond turns that
-# is neither terminal nor in a small ring.  Seven bonds turn here.  The second chain holds methyl groups and peptide bonds
-# as well, so only the torsions φ and ψ are left.  This page takes the second chain, because a sum
-# over a grid of φ and ψ gives exact results to compare with.
+# Bonds and angles are always hard, which means constrained.  By default every bond turns that is
+# neither terminal nor in a small ring.  Seven bonds turn here.  The second chain holds methyl
+# groups and peptide bonds as well, so only the torsions φ and ψ are left.  This page takes the
+# second chain, because a sum over a grid of φ and ψ gives exact results to compare with.
 #
 # Hard coordinates keep their values from the start, so minimize the energy first.
 
@@ -137,9 +137,9 @@ for place in (50, 0, -80):
     print(f"lowest energy at φ = {place}°: {energy[column].min():.1f} kT")
 
 # %%
-# The run has found two basins: the extended one and, below it on the map, the helical one.  The run
-# has never visited the basin at φ > 0.  On the map of the run this basin is white, like every region
-# of high energy.  So the map alone does not tell that a basin is missing.
+# The run has found two basins: the extended one and, below it on the map, the helical one.  The
+# run has never visited the basin at φ > 0.  On the map of the run this basin is white, like every
+# region of high energy.  So the map alone does not tell that a basin is missing.
 #
 # How much has been sampled
 # -------------------------

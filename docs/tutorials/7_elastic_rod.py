@@ -82,8 +82,8 @@ for n in counts:
     print(f"{n:3d} bodies: {-1e6 * points[-1, 2]:.4f} µm, {lacks}, left over {left:.0e} N m")
 
 # %%
-# Compare two numbers of each line, 1 − ratio and 1/(2n²).  The ratio is the sag of the rod over that of
-# beam theory.  The two numbers differ by 3e-8.  Beam theory neglects terms of the size of
+# Compare two numbers of each line, 1 − ratio and 1/(2n²).  The ratio is the sag of the rod over
+# that of beam theory.  The two numbers differ by 3e-8.  Beam theory neglects terms of the size of
 # (deflection / length)².  This square is (1.9e-4)², which is as small as the difference.
 #
 # Large deflection: the shape

@@ -32,6 +32,7 @@ FORMULAS = np.array(
 )  # fmt: skip
 BONDS = np.array([[bond in kind.bonds for bond in range(3)] for kind in KINDS])
 GHOSTS = 3  # padded bead index = bead + GHOSTS
+SMALL = 10**6  # numbers, of which NumPy may make copies
 GHOST_POINTS = np.array([[-1.0, -1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])  # on a fixed base
 
 Index = NDArray[np.int64]
@@ -97,9 +98,22 @@ class Rows:
 
     def values(self, x: Array) -> tuple[Array, int]:
         """Values (frames, m) in configurations (..., n, d), and the first bad frame or −1."""
+        if x.size <= SMALL and (self.formulas == LENGTH).all():
+            return self._lengths(x.reshape(-1, self.n, self.dim))
         q = np.empty((x.size // (self.n * self.dim), len(self)))
         shape = (self.n, self.dim, self.fixed, self.formulas, self.beads)
         return q, charts.internal_frames(x.reshape(-1), *shape, q)
+
+    def _lengths(self, x: Array) -> tuple[Array, int]:
+        """Values of lengths alone, without a kernel: most runs then compile none for values."""
+        ghosts = np.broadcast_to(GHOST_POINTS[:, : self.dim], (len(x), GHOSTS, self.dim))
+        points = np.concatenate([ghosts, x], axis=1)
+        with np.errstate(all="ignore"):
+            bonds = points[:, self.beads[:, 1]] - points[:, self.beads[:, 0]]
+            squares = np.sum(bonds * bonds, axis=-1)
+            good = (squares > kernel.SMALLEST_SQUARE) & (squares < kernel.LARGEST_SQUARE)
+            bad = np.flatnonzero(~(good.all(axis=1) & np.isfinite(x).all(axis=(1, 2))))
+            return np.sqrt(squares), int(bad[0]) if bad.size else -1
 
     def gradients(self, x: Array) -> tuple[Array, NDArray[np.bool_]]:
         """Wilson rows (m, 4, 3) in one configuration, and which of them there are."""

@@ -42,6 +42,8 @@ def independent(layout: Layout, near: Array | None) -> Mask:
     if not layout.extra:
         return stays
     pattern = layout.pattern
+    if _peels(pattern.rows):
+        return stays
     dependent, share = _eliminate(pattern)
     if not dependent.any():
         return stays
@@ -70,6 +72,24 @@ def independent(layout: Layout, near: Array | None) -> Mask:
             lost[cluster] = _exactly(pattern, cluster)
     stays[place[lost]] = False
     return stays
+
+
+def _peels(rows: Rows) -> bool:
+    """Whether rows are lengths, and beads with no more of them than axes can go until none is left.
+
+    Directions from such a bead are independent, so none of its rows depends on others (Henneberg).
+    """
+    pairs = np.sort(rows.beads[:, :2], axis=1)
+    if (rows.formulas != LENGTH).any() or len(np.unique(pairs, axis=0)) < len(pairs):
+        return False
+    left = rows.columns[:, :2]
+    while left.size:
+        ends = np.bincount(left[left >= 0], minlength=rows.n)
+        stay = ((ends > rows.dim)[left] | (left < 0)).all(axis=1)
+        if stay.all():
+            return False
+        left = left[stay]
+    return True
 
 
 def nearby(drop_redundant: bool | ArrayLike, n: int, dim: int) -> Array | None:

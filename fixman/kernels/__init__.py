@@ -28,6 +28,3 @@ jit = njit(**_OPTIONS)
 # Parts that run at every step of a motion make no arrays, and do not count references to them.
 entry = njit(**_OPTIONS, _nrt=False)
 plain = njit(**_OPTIONS, _nrt=False, no_cpython_wrapper=True)  # called from kernels alone
-# numba optimizes a function once more with each that calls it: large ones that are called once are
-# written into their callers.
-inlined = njit(**_OPTIONS, inline="always")

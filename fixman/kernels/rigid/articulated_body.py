@@ -31,7 +31,7 @@ as many of one rate in a row.
 import math
 from typing import Any
 
-from fixman.kernels import inlined, plain
+from fixman.kernels import plain
 from fixman.kernels.algebra import triples as mat
 from fixman.kernels.algebra.vectors import fused_cross, fused_dot, plus
 from fixman.kernels.compiler import lanes as register
@@ -276,7 +276,7 @@ def screw(table, at, turns, work, row):
     return E, (table[at + ALONG_X], table[at + ALONG_Y] - d * sx, d * cx), (x, y, 0.0, *linear)
 
 
-@inlined
+@plain
 def from_before(table, n, i, work):
     """E, r and c of body i, from what `outwards` has left in ``work`` of one state."""
     kind, _, _, row = record(table, n, i)
@@ -310,7 +310,7 @@ def put_rate(rate, work, at):
     mat.store_all(work, at, (g[0], g[1], *h, rate.u, rate.D, rate.rotor, g[2]))
 
 
-@inlined
+@plain
 def free_single(body, tau, table, at, kind, least, work, row):
     """U, D and u of a joint of one rate, I^a and p^a; whether D is not lost."""
     pitch = table[at + PITCH]
@@ -338,7 +338,7 @@ def with_bias(body, work, row):
     return Articulated(A, B, C, n, tuple(f[i] + B[i] * x + B[3 + i] * y + h[i] for i in range(3)))
 
 
-@inlined
+@plain
 def single_inwards(table, n, i, body, work, row):
     """Xᵀ I^a X and Xᵀ p^a of a joint of one rate; the square of r."""
     body, square = screw_inwards(table, LINK * i, i, angles(n) + i, body, work, row)
@@ -559,7 +559,7 @@ def accelerations(table, loads, frame, work, qdd, zero):
     return above(1.0 + zero, total)
 
 
-@inlined
+@plain
 def forward(table, q, qd, tau, loads, frame, work, qdd, zero):
     """q̈ of one state or eight; DONE, or why not, or the first body without pivot."""
     if not outwards(table, q, qd, loads, frame, work, zero):

@@ -14,7 +14,7 @@ is the unit that tells a small Λ⁻¹ from a lost one.
 
 import math
 
-from fixman.kernels import entry, inlined, plain
+from fixman.kernels import entry, plain
 from fixman.kernels.algebra.triples import back, constants, load6, store_all, times
 from fixman.kernels.algebra.vectors import fused_cross, fused_dot, minus, plus, scaled
 from fixman.kernels.compiler.lanes import LANES, eight, lane, load, part, root, store
@@ -170,7 +170,7 @@ def lock(own, work):
             work[at + bodies.PIVOT] = work[at + bodies.ROTOR] = 1.0
 
 
-@inlined
+@plain
 def compliance(table, tau, loads, locked, room):
     """Λ⁻¹ (C3) and A θ̈_free + Ȧ θ̇ (C5) by the articulated bodies of all chains; DONE, or why not.
 
@@ -326,7 +326,7 @@ def largest(turns, x, shorter):
     return found
 
 
-@inlined
+@plain
 def compare(table, state, moving, shorter, room):
     """Compare the ends, at rates of their own; ``moving`` are those of the dynamics.
 
@@ -366,7 +366,7 @@ def put_determinants(chains, screws, all_work, rows, out):
                 out[1] += math.log(work[units + bodies.RATE * j + bodies.PIVOT])
 
 
-@inlined
+@plain
 def answer(table, state, limits, task, room, qdd, out):
     """One state of `states`; DONE or why not."""
     shorter, limit, certain = limits

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fixman.kernels import entry, inlined, plain
+from fixman.kernels import entry, plain
 from fixman.kernels.algebra.triples import back, constants, entries, entries9, put_entries
 from fixman.kernels.algebra.vectors import fused_cross, plus, scaled
 from fixman.kernels.compiler.steps import step
@@ -327,7 +327,7 @@ def judged(n, q_m, v_m, change, progress, dt, which):
     return BACK if which == ROUND else ASTRAY
 
 
-@inlined
+@plain
 def solve_middle(chain, q_0, force, dt, room):
     """Solve (M1) and (M2) of a step of dt for v_m, from the rates that are there."""
     kinds, q_m, v_m = chain.kinds, room.q_m, room.v_m
@@ -355,7 +355,7 @@ def solve_middle(chain, q_0, force, dt, room):
     return NOT_SETTLED
 
 
-@inlined
+@plain
 def midpoint(chain, state, force, dt, room):
     """One step: by continuation of its length, from rates at the start, where a leap goes astray.
 
@@ -382,7 +382,7 @@ def midpoint(chain, state, force, dt, room):
     return code
 
 
-@inlined
+@plain
 def euler(chain, state, force, dt, room):
     """One linearly implicit step: springs as they are when all has moved on for dt.
 
