@@ -295,8 +295,8 @@ def by_mass(masses: Array) -> Mask:
     doubtful = (masses > HYDROGEN) & (masses < HEAVIEST)
     if doubtful.any():
         bead = int(np.argmax(doubtful))
-        said = f"bead {bead} has a mass of {masses[bead]:g}: is it a hydrogen? Give hydrogens=…"
-        raise ValueError(said)
+        said = f"bead {bead} has a mass of {masses[bead]:g}: is it a hydrogen?"
+        raise ValueError(f"{said} give the hydrogens, hydrogens=…")
     return np.asarray((masses >= LIGHTEST) & (masses <= HYDROGEN))
 
 

@@ -281,7 +281,7 @@ class Molecule(Forces):
         hold = set(_words(hold, "hold"))
         for word in sorted(hold.difference(HOLDS)):
             raise ValueError(f"cannot hold {word!r}: choose among {', '.join(HOLDS)}")
-        turning = [pair for pair in self.rotatable if not self._kinds(*pair) & hold]
+        turning = [pair for pair in self.rotatable if not self._kinds_of_bond(*pair) & hold]
         options = {"topology": self.topology, "rotatable": turning if hold else None}
         several = _pieces(self.topology)[0] > 1
         made = system(self.system, **options) if several else chain(self.system, **options)
@@ -354,7 +354,7 @@ class Molecule(Forces):
                 found[k] = ENDS[symbols[k], light]
         return found
 
-    def _kinds(self, i: int, j: int) -> set[str]:
+    def _kinds_of_bond(self, i: int, j: int) -> set[str]:
         """Words of `HOLDS` that a bond goes by."""
         words = {self._ends[k] for k in (i, j) if k in self._ends}
         peptide = {(i, j), (j, i)} & set(self._peptide_bonds)
