@@ -81,8 +81,8 @@ def of_frames(groups: Sequence[GroupReport]) -> str:
     left = math.prod(float(group.share.value) ** group.half_logdet.shape[1] for group in groups)
     share = f"{100.0 * left:.2g} %" if left > 0.001 else "next to none"
     return (
-        f". Each molecule is a sample here: the weight of a frame is the product over its "
-        f"{molecules} molecules, and would leave {share} of many frames"
+        f". Each molecule is a sample here. The weight of a frame is the product over its "
+        f"{molecules} molecules; such weights would leave {share} of the frames of a long run"
     )
 
 
@@ -125,7 +125,7 @@ def report(audited: AuditReport) -> str:
     where = audited.where or ("as read" if audited.as_is else "at their pooled means")
     rigid, stiff = "rigid, of a run with these constraints", "stiff, of flexible molecules"
     lines = [
-        f"hard: {', '.join(audited.hard)} ({where}); rigid against equally stiff springs",
+        f"hard: {', '.join(audited.hard)} ({where}); rigid against springs of constant stiffness",
         f"assumed ensemble: {rigid if audited.as_is else stiff}",
     ]
     groups = audited.groups
