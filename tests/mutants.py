@@ -214,8 +214,8 @@ MUTANTS = [
       "inertia.Articulated(P.A, P.B, P.C, plus(P.moment, n), plus(P.force, f))",
       "inertia.Articulated(P.A, P.B, P.C, P.moment, plus(P.force, f))",
       "test_spatial_operators.py"),
-    M("kernels", "kernels/rigid/partition.py", "fused_cross(mat.constants(f, WAY), force))",
-      "fused_cross(force, mat.constants(f, WAY)))", "test_rigid_partition.py"),
+    M("kernels", "kernels/rigid/partition.py", "fused_cross(mat.constants(own, WAY), force))",
+      "fused_cross(force, mat.constants(own, WAY)))", "test_rigid_partition.py"),
     # --- Monte Carlo
     M("kernels", "kernels/sampling/pivots.py", "flat = wk * (e + r) + e * r",
       "flat = wk * (e + r)",

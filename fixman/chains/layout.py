@@ -132,7 +132,7 @@ class HardPattern:
             carriers=int32(slots.vector),
             signs=slots.sign,
             shares=slots.sign * inverse_masses[slots.bead],
-            total=int(self.vectors[-1]),
+            number=int(self.vectors[-1]),
             ends=int32(ends),
             meets=int32(meets),
             pulls=weights[pulls],

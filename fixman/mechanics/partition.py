@@ -107,7 +107,7 @@ class Partition:
         Parameters
         ----------
         b : (n_soft,) or (n_soft, k)
-            Torques minus velocity terms, conjugate to the soft coordinates.
+            τ + G^aa κ_a + G^ab κ_b, torques τ on soft coordinates and velocity terms κ.
         method : "fused" or "lu"
             "lu" is the published route (eq. 13), by banded LU, or sparse where H^bb has no band;
             "lu" loses as many digits as the ratio of masses has.  "fused" forms no block of soft

@@ -28,7 +28,7 @@ class Hard(
     namedtuple(
         "Hard",
         "axes n front kinds points vectors products weights owners movers carriers signs shares "
-        "total ends meets pulls symbolic public",
+        "number ends meets pulls symbolic public",
     )
 ):
     """Tables of the hard rows, in factor order, of int32 and float64, kinds of int8.
@@ -40,8 +40,8 @@ class Hard(
         which the two rows have these: H_p = Σ weight · (a·b)
     owners, movers, carriers (s,), signs, shares (s,) : row, point, vector, sign, and sign over mass
         of each slot: ∂q/∂x of the row by the point is sign · vector
-    total : number of vectors
-    ends (total,), meets (… · 2,), pulls (…,) : terms of W_a = Σ_j S_ij w g_j: where those of
+    number : of vectors
+    ends (number,), meets (… · 2,), pulls (…,) : terms of W_a = Σ_j S_ij w g_j: where those of
         vector a end; place of S_ij and number of g_j of each; its ± w
     symbolic : pattern of the factor
     public (m,) : number of each row among the hard coordinates
@@ -51,7 +51,7 @@ class Hard(
 def units(system: Hard, *, force: bool = False) -> int:
     """Units of memory for points and a `block`, of a factor alone or with the metric force."""
     dim, m = len(system.axes), system.kinds.size
-    block = system.total * dim + system.symbolic.row.size
+    block = system.number * dim + system.symbolic.row.size
     points = (system.n + system.front) * dim
     return int(points + block + 3 * m + (points + block if force else 0))
 
@@ -70,7 +70,7 @@ class Block(namedtuple("Block", "B H D work S W")):
 def block(system, memory, first, like):
     """Parts of a memory, from a unit on; S and W are not there in a short one."""
     m = system.kinds.size
-    vectors = system.total * len(system.axes)
+    vectors = system.number * len(system.axes)
     nnz = system.symbolic.row.size
     rest = first + vectors + nnz + 3 * m
     return Block(
@@ -161,7 +161,7 @@ def factor(system, block, X, like):
 def matrix_frame(x, system, H):
     """H^bb of one configuration."""
     X = np.empty((system.n + system.front) * len(system.axes))
-    B = np.empty(system.total * len(system.axes))
+    B = np.empty(system.number * len(system.axes))
     read_points(x, 0, 0, x.size, X, system.axes, 0.0)
     gradients(system, X, B, 0.0)
     matrix(system, B, H, 0.0)
@@ -213,7 +213,7 @@ def add_metric_force(system, block, F, X, kT, like):
     B, W, points = block.B, block.W, system.points
     sparse.inverse_on_pattern(block.H, block.D, block.S, system.symbolic, block.work, like)
     t = 0
-    for k in range(system.total):  # kT W
+    for k in range(system.number):  # kT W
         total = none
         while t < entry(system.ends, k):
             s = (kT * entry(system.pulls, t)) * lane.load(block.S, entry(system.meets, 2 * t), like)

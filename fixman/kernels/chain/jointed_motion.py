@@ -184,13 +184,13 @@ def bond_to(x, v, j, point, velocity):
     velocity, e, elow = step_to(v, j, velocity)
     square = fused_dot(d, d)
     shrink = 1.0 / root(square)
-    swept = scaled(shrink, crossed(d, e))  # u × ḋ, in the plane L α̇
-    kappa, rate = fused_dot(swept, swept) * shrink, 0.0
+    turned = scaled(shrink, crossed(d, e))  # u × ḋ, in the plane L α̇
+    kappa, rate = fused_dot(turned, turned) * shrink, 0.0
     if len(d) == 2:
         # L L̇ = d·ḋ is zero but for rounding where the velocities satisfy the constraints.  On
         # straight chains q̈ consists of it alone.
         (stretch,) = accurate_cross(d, low, (-e[1], e[0]), (-elow[1], elow[0]))
-        rate = -2.0 * swept[0] * stretch * shrink * shrink * shrink
+        rate = -2.0 * turned[0] * stretch * shrink * shrink * shrink
     return point, velocity, Bond(d, low, shrink, scaled(shrink, d)), square, kappa, rate
 
 

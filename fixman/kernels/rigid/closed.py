@@ -1,12 +1,18 @@
 """Closed chains of rigid bodies: chains cut open, under the wrenches that close them.
 
 A row of A is one direction of the relative motion of two bodies, so that a column of Aᵀ is the
-joint forces of a unit wrench on one of them and of the opposite one on the other.  Equations (C1)
-to (C6), and their letters, are those of docs/theory.md, section 11.  δ are the terms without a
-column: centripetal and Coriolis ones of the ends, and −g of an end on the base (`ends.relative`).
-S without an index is the direction of a row of A (`ends`), S_i the axes of joint i.  X, U/D, u and
-c are those of `articulated_body`.  Only (C1) needs a sweep outwards.  Lanes are eight columns here,
-not states.
+joint forces of a unit wrench on one of them and of the opposite one on the other.  Its innovations
+ε come from one sweep from tip to base, with w the wrench on body i (docs/theory.md, section 11):
+
+    θ̈ = θ̈_free + ℳ⁻¹ Aᵀ f                                                     (C1)
+    Λ⁻¹ f = −(A θ̈_free + Ȧ θ̇),  Λ⁻¹ = A ℳ⁻¹ Aᵀ = εᵀ D⁻¹ ε                     (C2), (C3)
+    z′ = w + X_{i+1}ᵀ z_{i+1},  ε_i = S_iᵀ z′,  z_i = z′ − (U/D)_i ε_i        (C4)
+    A θ̈_free + Ȧ θ̇ = εᵀ D⁻¹ u + Σ zᵀ c − f_0·g + S·δ                          (C5)
+    u += ε f, and one sweep outwards gives (C1)                               (C6)
+
+δ are the terms without a column: centripetal and Coriolis ones of the ends, and −g of an end on the
+base (`ends.relative`).  S without an index is the direction of a row of A (`ends`), S_i the axes of
+joint i.  X, U/D, u and c are those of `articulated_body`.  Lanes are eight columns, not states.
 
 Each end on a chain has one more column, a wrench in a general direction: how freely the body moves
 is the unit that tells a small Λ⁻¹ from a lost one.

@@ -1,13 +1,23 @@
 """Motion in time of a serial chain: steps of the variational midpoint rule, and of Euler's.
 
-Equations (M1) to (M4′) are those of docs/theory.md, section 12.  Joints that are not FLAT
-(spherical, free, planar) have rates that are not the derivatives of coordinates, and (M2′), (M4′).
+With q ⊕ v reached from q after unit time at the rates v (docs/theory.md, section 12):
+
+    q_m = q_0 ⊕ (dt/2) v_m                                                    (M1)
+    ℳ(q_m) v_m = p_m = p_0 + (dt/2) f_m,  p_0 = ℳ(q_0) v_0                    (M2)
+    q_1 = q_m ⊕ (dt/2) v_m                                                    (M3)
+    ℳ(q_1) v_1 = p_1 = p_m + (dt/2) f_m                                       (M4)
+
+Joints that are not FLAT (spherical, free, planar) have rates that are not the derivatives of
+coordinates.  Their axes turn by X = dt ω in a step; with B(X) = (1 − e^{−X×})/X× instead
+
+    p_m = B(−X)ᵀ p_0 + (dt/2) B(−X/2)ᵀ f_m                                    (M2′)
+    p_1 = B(X)⁻ᵀ (p_m + (dt/2) B(X/2)ᵀ f_m)                                   (M4′)
 
 Pairs of vectors are linear before angular here, [v; ω] and [p; n]; in `tangent` and `links` they
 are angular first.
 
-A step is `begin`, which finds p_0; some rounds of `sweep`, which solve (M1) and (M2) for v_m by
-Newton's method (`solve_middle`); and `finish`, which is (M3) and (M4).
+A step is `begin`, which finds p_0; some `newton_round`s, which solve (M1) and (M2) for v_m
+(`solve_middle`); and `finish`, which is (M3) and (M4).
 
 ``force`` is joint forces (nv,) and loads: gravity (3,), after which wrenches (6 n) may follow.
 
@@ -207,7 +217,7 @@ def too_fast(turns, v, dt):
 
 @plain
 def begin(chain, state, loads, room):
-    """p_0 += ℳ(q_0) v_0 (M2), and axes of the tangent at q_0; DONE, or why not."""
+    """p_0 += ℳ(q_0) v_0 (M2), to impulses of closures; axes of the tangent at q_0; DONE, or not."""
     sweeps, p_0 = room.sweeps, room.p_0
     if not momenta(chain, state[0], state[1], loads, sweeps):
         return NOT_USABLE
@@ -230,7 +240,7 @@ def at_middle(chain, force, q_m, v_m, sweeps):
 
 
 @plain
-def sweep(chain, force, dt, room, newton):
+def newton_round(chain, force, dt, room, newton):
     """v_m += J⁻¹ (p_0 + (dt/2) f_m − ℳ(q_m) v_m), a round on (M2); DONE, or why not.
 
     J is the tangent of the last round with ``newton``.  Both halves of a step begin at the middle,
@@ -246,12 +256,12 @@ def sweep(chain, force, dt, room, newton):
         place_axes(X, axes, AT_END)
     if not at_middle(chain, force, q_m, v_m, room.sweeps):
         return NOT_USABLE
-    next_momenta(kinds, room.p_0, f, v_m, dt, -1.0, change)
     if newton:
         factor(chain, room, h)  # J
+    next_momenta(kinds, room.p_0, f, v_m, dt, -1.0, change)  # p_m
     for k in range(change.size):
-        change[k] -= p[k]
-    solve(kinds, axes, room.rows, change)
+        change[k] -= p[k]  # residual of (M2)
+    solve(kinds, axes, room.rows, change)  # of the rates
     for k in range(change.size):
         v_m[k] += change[k]
     return DONE
@@ -268,7 +278,7 @@ def finish(chain, state, force, dt, room):
     if not at_middle(chain, force, q_m, v_m, room.sweeps):
         return NOT_USABLE
     next_momenta(kinds, p, f, v_m, dt, 1.0, change)  # p_1
-    follow(kinds, q_m, v_m, 0.5 * dt, q_m, True, q_1)
+    follow(kinds, q_m, v_m, 0.5 * dt, q_m, True, q_1)  # (M3)
     if not momenta(chain, q_1, v_m, force[1], room.sweeps):
         return NOT_USABLE
     place_axes(X, axes, AT_START)
@@ -277,7 +287,7 @@ def finish(chain, state, force, dt, room):
     if body != DONE:
         return body
     for k in range(change.size):
-        change[k] -= p[k]
+        change[k] -= p[k]  # p is ℳ(q_1) v_m now
     solve(kinds, axes, room.rows, change)
     for k in range(change.size):
         state[1][k] = v_m[k] + change[k]
@@ -338,7 +348,7 @@ def solve_middle(chain, q_0, force, dt, room):
     which, again = NEWTON, ROUND
     for _ in range(ROUNDS):
         follow(kinds, q_0, v_m, 0.5 * dt, q_m, True, q_m)  # (M1)
-        code = sweep(chain, force, dt, room, which == NEWTON)  # (M2)
+        code = newton_round(chain, force, dt, room, which == NEWTON)  # (M2)
         if code != DONE:
             return code
         which = judged(kinds.size, q_m, v_m, change, progress, dt, which)
@@ -445,9 +455,9 @@ def run(chain, forces, pace, by_midpoint, by_euler, kept):
 
 @entry
 def swept(chain, state, force, dt, room, which):
-    """A part of a step: `begin`, `finish`, or a `sweep` that is `NEWTON` or another `ROUND`."""
+    """A part of a step: `begin`, `finish`, or a `newton_round`, `NEWTON` or another `ROUND`."""
     if which == BEGIN:
         return begin(chain, state, force[1], room)
     if which == END:
         return finish(chain, state, force, dt, room)
-    return sweep(chain, force, dt, room, which == NEWTON)
+    return newton_round(chain, force, dt, room, which == NEWTON)

@@ -9,10 +9,21 @@ rotation, a body at rest answers wrenches by three constant blocks:
     K = [[I⁻¹, I⁻¹[r]], [[c]I⁻¹, 1/m + [c]I⁻¹[r]]] diag(R, R)          origin ← next joint
     C = diag(R, R)ᵀ [[I⁻¹, I⁻¹[r]], [−[r]I⁻¹, 1/m − [r]I⁻¹[r]]] diag(R, R)       next ← next
 
-Equations (P1) to (P7), and their letters, are those of docs/theory.md, section 8: 𝒥_i carries a
-twist from the joint frame to the body's, v_O = Eᵀ (v + ω × p), ω_O = Eᵀ ω, and elimination goes
-from the base on.  With U = D Lᵀ and W = D⁻¹ L⁻¹ K_b of (P2), Wᵀ D W is K_bᵀ S_bb⁻¹ K_b of (P3); W
-is not that of the Fixman force.
+𝒥_i carries a twist from the joint frame to the body's, v_O = Eᵀ (v + ω × p), ω_O = Eᵀ ω.  From the
+base on, with Ĉ of the body before, y the relative acceleration that torques, loads and velocities
+cause, and v̇ that of the next joint's frame; then from the tip on, with wrenches u
+(docs/theory.md, section 8):
+
+    S = A + 𝒥 Ĉ 𝒥ᵀ                              (P1)
+    S_bb = L D Lᵀ,  ln det H^bb = Σ ln D        (P2)
+    Ĉ = C − K_bᵀ S_bb⁻¹ K_b                     (P3)
+    v̇ += K_aᵀ τ − K_bᵀ S_bb⁻¹ y_b               (P4)
+    λ = S_bb⁻¹ (K_b u − y_b)                    (P5)
+    θ̈ = y_a + S_ab λ − K_a u                    (P6)
+    u = 𝒥ᵀ [λ; τ]                               (P7)
+
+a and b are the soft and the hard rows.  With U = D Lᵀ and W = D⁻¹ L⁻¹ K_b, K_bᵀ S_bb⁻¹ K_b of (P3)
+is Wᵀ D W.
 
 A rotor is one more body, of mobility 1/J.  Its angle becomes the soft coordinate k, and that it is
 the joint's a further hard row: S_kk += 1/J, y_k −= τ_k/J, θ̈_k = (τ_k − λ_k)/J.
@@ -36,14 +47,15 @@ from fixman.kernels.rigid import joints as joint
 # Columns of a body's row: the three blocks, counted in rows of one register of eight, see `at`;
 # then constants for velocities and loads: I⁻¹, I, R, c, r, 1/m, the rotation of the body's own
 # joint frame, of which only the first is used, and the kind and pitch of the joint.
-A, K, C, INVERSE, INERTIA, ROTATION, CENTRE, LEVER, LIGHT = 0, 6, 12, 144, 153, 162, 171, 174, 177
+AT_A, AT_K, AT_C, INVERSE, INERTIA, ROTATION = 0, 6, 12, 144, 153, 162
+CENTRE, LEVER, LIGHT = 171, 174, 177
 BASE, KIND, PITCH = 178, 187, 188
 # The joint's six rows: hard ones, those with a rotor, soft ones; how many are not soft; their 1/J.
 ROWS, NOT_SOFT, GEAR = 189, 195, 196
 TABLE = 202
 # Columns of a joint, blocks as above: S before elimination, U of its hard rows, W; E, p and pitch
 # of 𝒥; L⁻¹y over the pivots and the soft part of y; y of rows with a rotor.
-S, U, W, TURN, WAY, SCREW, Y, Y_ROTOR = 0, 6, 12, 144, 153, 156, 157, 163
+AT_S, AT_U, AT_W, TURN, WAY, SCREW, Y, Y_ROTOR = 0, 6, 12, 144, 153, 156, 157, 163
 WORK = 169
 
 # Rows are ωx, ωy, ωz, vx, vy and vz − pitch ωz, which is 0 where p_i θ̇ is all of the twist: hard
@@ -100,26 +112,26 @@ def ordered(row, order):
 
 
 @step
-def carried(f, twist):
+def carried(own, twist):
     """𝒥 of a twist in the joint frame: Eᵀ ω and Eᵀ (v + ω × p), in rows of the joint."""
-    E, w = mat.matrix(f, TURN), twist[:3]
-    v = mat.back(E, plus(twist[3:], fused_cross(w, mat.constants(f, WAY))))
+    E, w = mat.matrix(own, TURN), twist[:3]
+    v = mat.back(E, plus(twist[3:], fused_cross(w, mat.constants(own, WAY))))
     w = mat.back(E, w)
-    return (*w, v[0], v[1], v[2] - f[SCREW] * w[2])
+    return (*w, v[0], v[1], v[2] - own[SCREW] * w[2])
 
 
 @step
-def wrench_of(f, x):
+def wrench_of(own, x):
     """Moment and force in the body's axes, of what works with the rows of its joint."""
-    return (x[0], x[1], x[2] - f[SCREW] * x[5]), mat.constants(x, 3)
+    return (x[0], x[1], x[2] - own[SCREW] * x[5]), mat.constants(x, 3)
 
 
 @step
-def carry_wrench(f, x, u):
+def carry_wrench(own, x, u):
     """u = 𝒥ᵀ x: moment and force in the joint frame."""
-    E, (moment, force) = mat.matrix(f, TURN), wrench_of(f, x)
+    E, (moment, force) = mat.matrix(own, TURN), wrench_of(own, x)
     force = mat.times(E, force)
-    moment = plus(mat.times(E, moment), fused_cross(mat.constants(f, WAY), force))
+    moment = plus(mat.times(E, moment), fused_cross(mat.constants(own, WAY), force))
     mat.store_all(u, 0, (*moment, *force))
 
 
@@ -130,25 +142,25 @@ def take_off(x, share, row):
 
 
 @step
-def take_row(f, to, share, row):
-    store(f, to, load(f, to, row) - share * row)
+def take_row(own, to, share, row):
+    store(own, to, load(own, to, row) - share * row)
 
 
 # --- the factor: (P1), (P2), (P3) -----------------------------------------------------------------
 
 
 @step
-def begin(f, row, mobility, half, zero):
+def begin(own, row, mobility, half, zero):
     """S (P1), and what U, W and Ĉ begin as: S, K and C."""
     # 𝒥 Ĉ 𝒥ᵀ (P1): 𝒥 on the columns of Ĉ, then on those of the transposed
-    mat.store_all(half, 0, carried(f, tuple(load(mobility, k, zero) for k in range(6))))
-    both = carried(f, tuple(take(half, k, LANES, zero) for k in range(6)))
+    mat.store_all(half, 0, carried(own, tuple(load(mobility, k, zero) for k in range(6))))
+    both = carried(own, tuple(take(half, k, LANES, zero) for k in range(6)))
     for k in range(6):
-        total = load(row, A + k, both[k]) + both[k]
-        store(f, S + k, total)
-        store(f, U + k, total)
-        store(f, W + k, load(row, K + k, zero))
-        store(mobility, k, load(row, C + k, zero))
+        total = load(row, AT_A + k, both[k]) + both[k]
+        store(own, AT_S + k, total)
+        store(own, AT_U + k, total)
+        store(own, AT_W + k, load(row, AT_K + k, zero))
+        store(mobility, k, load(row, AT_C + k, zero))
 
 
 @step
@@ -162,10 +174,11 @@ def traces(row, block):
 def carried_trace(row, p):
     """Trace of the linear part of C about the point p, less that about the joint's own."""
     x, y, z = p
-    xx, yy, zz = (row[at(C, k, k)] for k in range(3))
-    cross = x * (row[at(C, 4, 2)] - row[at(C, 5, 1)])
-    cross += y * (row[at(C, 5, 0)] - row[at(C, 3, 2)]) + z * (row[at(C, 3, 1)] - row[at(C, 4, 0)])
-    mixed = x * y * row[at(C, 0, 1)] + x * z * row[at(C, 0, 2)] + y * z * row[at(C, 1, 2)]
+    xx, yy, zz = (row[at(AT_C, k, k)] for k in range(3))
+    cross = x * (row[at(AT_C, 4, 2)] - row[at(AT_C, 5, 1)])
+    cross += y * (row[at(AT_C, 5, 0)] - row[at(AT_C, 3, 2)])
+    cross += z * (row[at(AT_C, 3, 1)] - row[at(AT_C, 4, 0)])
+    mixed = x * y * row[at(AT_C, 0, 1)] + x * z * row[at(AT_C, 0, 2)] + y * z * row[at(AT_C, 1, 2)]
     square = (y * y + z * z) * xx + (z * z + x * x) * yy + (x * x + y * y) * zz
     return 2.0 * cross + square - 2.0 * mixed
 
@@ -182,35 +195,35 @@ def factor_frame(table, q, work, room):
         store(mobility, k, zero)
     product, power, first = 1.0, 0.0, 0
     for i in range(table.shape[0]):
-        row, f = table[i], work[i]
+        row, own = table[i], work[i]
         kind, hard = int(row[KIND]), ordered(row, order)
         E, p, check = joint.joint_motion(kind, row[PITCH], q, first)
         if check != 0.0:
             return 0.0, i
-        mat.store_all(f, TURN, (*E, *p, row[PITCH]))
-        size_ω, size_v = traces(row, A)
+        mat.store_all(own, TURN, (*E, *p, row[PITCH]))
+        size_ω, size_v = traces(row, AT_A)
         if i > 0:
-            ω, v = traces(table[i - 1], C)
+            ω, v = traces(table[i - 1], AT_C)
             size_ω, size_v = size_ω + ω, size_v + v + carried_trace(table[i - 1], p)
-        begin(f, row, mobility, half, zero)
+        begin(own, row, mobility, half, zero)
         # Hard rows one by one.  U and W begin as S_b and K_b.  A pivot D is left on the diagonal of
         # U; its row, over D, is taken off the hard rows below, which makes U and D W of (P2), and
         # off Ĉ (P3).  Soft rows are not touched: S_ab is needed as it stands.
         for k in range(hard):
             r = order[k]
-            d = f[at(U, r, r)] + row[GEAR + k]  # D
+            d = own[at(AT_U, r, r)] + row[GEAR + k]  # D
             if not d > LEAST * (size_ω if r < 3 else size_v) or d == math.inf:
                 return 0.0, i
             product, power = multiplied(product, power, d)
-            inverse, own, felt = 1.0 / d, load(f, U + r, zero), load(f, W + r, zero)
+            inverse, pivot, felt = 1.0 / d, load(own, AT_U + r, zero), load(own, AT_W + r, zero)
             for below in range(k + 1, hard):  # from one triangle alone: the other rounds otherwise
-                share = f[at(U, r, order[below])] * inverse
-                take_row(f, U + order[below], share, own)
-                take_row(f, W + order[below], share, felt)
+                share = own[at(AT_U, r, order[below])] * inverse
+                take_row(own, AT_U + order[below], share, pivot)
+                take_row(own, AT_W + order[below], share, felt)
             for j in range(6):
                 take_row(mobility, j, lane(felt, j) * inverse, felt)
-            f[at(U, r, r)] = d
-            store(f, W + r, felt * inverse)
+            own[at(AT_U, r, r)] = d
+            store(own, AT_W + r, felt * inverse)
         first += joint.POSITIONS[kind]
     return LN2 * power + math.log(product), -1
 
@@ -244,22 +257,22 @@ def alone(row, w, push):
 
 
 @step
-def right_side(row, f, ahead, y, before, twist, push):
+def right_side(row, own, ahead, y, before, twist, push):
     """Write y, less torques, and the acceleration of the next joint frame; ω there.
 
     ``y``: acceleration of the body cut loose in its joint's rows, less that of the joint's frame
     and what velocities add.
     """
     turn, slide = twist
-    centripetal = fused_cross(before, fused_cross(before, mat.constants(f, WAY)))
+    centripetal = fused_cross(before, fused_cross(before, mat.constants(own, WAY)))
     mat.store_all(ahead, 3, plus(mat.constants(ahead, 3), centripetal))
-    mat.store_all(y, 0, carried(f, mat.constants6(ahead, 0)))
-    omega = mat.back(mat.matrix(f, TURN), before)
+    mat.store_all(y, 0, carried(own, mat.constants6(ahead, 0)))
+    omega = mat.back(mat.matrix(own, TURN), before)
     h, both, omega = fused_cross(omega, turn), plus(omega, plus(omega, turn)), plus(omega, turn)
     e, a, turning, moving, last = alone(row, omega, push)
     mat.store_all(y, 0, minus(e, plus(mat.constants(y, 0), h)))  # −(𝒥 v̇ + c)
     mat.store_all(y, 3, minus(a, plus(mat.constants(y, 3), fused_cross(both, slide))))
-    y[5] = y[5] - f[SCREW] * (e[2] - h[2])
+    y[5] = y[5] - own[SCREW] * (e[2] - h[2])
     mat.store_all(ahead, 0, (*turning, *moving))
     return last
 
@@ -276,28 +289,28 @@ def eliminate(table, qd, tau, gravity, wrenches, work, room):
     mat.store_all(ahead, 3, scaled(-1.0, mat.back(mat.matrix(table[0], BASE), gravity)))
     first = 0
     for i in range(table.shape[0]):
-        row, f = table[i], work[i]
+        row, own = table[i], work[i]
         kind, hard = int(row[KIND]), ordered(row, order)
         twist = joint.joint_twist(kind, row[PITCH], qd, first)
         push = joint.ZERO, joint.ZERO
         if wrenches.size:
             push = pushed(mat.constants(row, CENTRE), row[LIGHT], wrenches, i)
-        before = right_side(row, f, ahead, y, before, twist, push)
-        for s in range(hard, 6):  # y and (P4): torques
+        before = right_side(row, own, ahead, y, before, twist, push)
+        for s in range(hard, 6):  # y += S_a τ, and v̇ += K_aᵀ τ (P4); S is symmetric
             torque = tau[first + joint.RATE_OF[kind, order[s]]]
-            take_off(y, -torque, row_of(f, S + order[s]))
-            take_off(ahead, -torque, row_of(row, K + order[s]))
+            take_off(y, -torque, row_of(own, AT_S + order[s]))
+            take_off(ahead, -torque, row_of(row, AT_K + order[s]))
         for s in range(hard, 6):
-            f[Y + s] = y[order[s]]
+            own[Y + s] = y[order[s]]
         for k in range(HARD[kind], hard):
-            f[Y_ROTOR + k] = y[order[k]]
+            own[Y_ROTOR + k] = y[order[k]]
             y[order[k]] -= row[GEAR + k] * tau[first + joint.RATE_OF[kind, order[k]]]
         for k in range(hard):  # (P4): y_b, by L⁻¹
             d = y[order[k]]
             for above in range(k):
-                d -= f[at(U, order[above], order[k])] * f[Y + above]
-            take_off(ahead, d, row_of(f, W + order[k]))
-            f[Y + k] = d / f[at(U, order[k], order[k])]
+                d -= own[at(AT_U, order[above], order[k])] * own[Y + above]
+            take_off(ahead, d, row_of(own, AT_W + order[k]))
+            own[Y + k] = d / own[at(AT_U, order[k], order[k])]
         first += 6 - HARD[kind]
 
 
@@ -318,32 +331,32 @@ def substitute(table, tau, work, room, out):
     check = 0.0
     first = tau.size
     for i in range(table.shape[0] - 1, -1, -1):
-        row, f = table[i], work[i]
+        row, own = table[i], work[i]
         kind, hard = int(row[KIND]), ordered(row, order)
         first -= 6 - HARD[kind]
         for k in range(hard - 1, -1, -1):  # λ (P5), by L⁻ᵀ
             r, d = order[k], 0.0
             for below in range(k + 1, hard):
-                d += f[at(U, r, order[below])] * pushes[order[below]]
-            pushes[r] = along(row_of(f, W + r), u) - f[Y + k] - d / f[at(U, r, r)]
+                d += own[at(AT_U, r, order[below])] * pushes[order[below]]
+            pushes[r] = along(row_of(own, AT_W + r), u) - own[Y + k] - d / own[at(AT_U, r, r)]
         for s in range(HARD[kind], 6):  # θ̈ (P6)
             r = order[s]
             torque = tau[first + joint.RATE_OF[kind, r]]
-            d = f[Y_ROTOR + s] if s < hard else f[Y + s]
+            d = own[Y_ROTOR + s] if s < hard else own[Y + s]
             for k in range(hard):
-                d += f[at(S, r, order[k])] * pushes[order[k]]
-            d -= along(row_of(row, K + r), u)
+                d += own[at(AT_S, r, order[k])] * pushes[order[k]]
+            d -= along(row_of(row, AT_K + r), u)
             # The rotor's motion and the body's are the same: the one with less rounding.
-            if s < hard and row[GEAR + s] < f[at(S, r, r)]:
+            if s < hard and row[GEAR + s] < own[at(AT_S, r, r)]:
                 d = row[GEAR + s] * (torque - pushes[r])
             out[first + joint.RATE_OF[kind, r]] = d
             check += 0.0 * d
         for s in range(hard, 6):
             pushes[order[s]] = tau[first + joint.RATE_OF[kind, order[s]]]
         if out.size > tau.size:
-            moment, force = wrench_of(f, pushes)
+            moment, force = wrench_of(own, pushes)
             mat.store_all(out, tau.size + 6 * i, (*force, *moment))
-        carry_wrench(f, pushes, u)  # u (P7)
+        carry_wrench(own, pushes, u)  # u (P7)
     return check == 0.0
 
 

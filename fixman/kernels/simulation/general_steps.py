@@ -32,7 +32,7 @@ class Room(namedtuple("Room", "goals block rhs total")):
 def room(system, targets, like):
     """½ d² and d of a distance row, cosine and sine of an angle, and memory."""
     m = system.kinds.size
-    vectors = system.total * len(system.axes)
+    vectors = system.number * len(system.axes)
     whole = lane.memory(2 * (vectors + system.symbolic.row.size) + 7 * m, like)
     goals = part(whole, 0, 2 * m, like)
     for k in range(2 * m):

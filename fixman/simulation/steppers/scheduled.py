@@ -215,8 +215,9 @@ class Langevin(Scheduled):
         return self.friction
 
 
-# With h = √(2 dt) and ζ for m, h²/2 is the time: half a kick and a drift are dt f/ζ, noise and a
-# drift √(2 dt kT/ζ) ξ.  But for constraints, with Δ(x) = dt f(x)/ζ + √(2 dt kT/ζ) ξ:
+# With h = √(2 dt) and ζ for m, h²/2 is the time: half a kick and a drift, or a kick and half a
+# drift, are dt f/ζ, noise and a drift √(2 dt kT/ζ) ξ.  But for constraints, with
+# Δ(x) = dt f(x)/ζ + √(2 dt kT/ζ) ξ:
 SCHEDULES = {
     # x ← x + dt f(x)/ζ + ½ √(2 dt kT/ζ) (ξ + ξ′): half of the noise of the last step and half of a
     # new one; g-BAOAB where velocities are forgotten at once, with its two kicks in one
