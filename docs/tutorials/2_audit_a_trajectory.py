@@ -107,8 +107,8 @@ print("⟨cos φ⟩ corrected    {:+.4f} ± {:.4f}".format(*weighted))
 
 # %%
 # Weights also correct a whole distribution.  Constraints make torsions near a right angle too
-# frequent.  With springs all torsions are equally likely. The black line is the density of such
-# torsions, 1/360 per degree.
+# frequent.  With springs all torsions are equally likely, and have the density 1/360 per degree:
+# the black line.
 
 with fx.plot.style():
     fig = fx.plot.figure(1.5, aspect=0.5)
