@@ -59,8 +59,9 @@ for ensemble in ("rigid", "stiff"):
 
 # %%
 # With springs the bends of a freely jointed chain are independent of each other, and the mean
-# squared cosine is 1/3. With rods, right angles are more likely, because the coupling of two
-# neighbouring bonds in H^bb is proportional to the cosine of the bend between them.
+# squared cosine is 1/3. With rods the density has the factor √det H^bb.  The coupling of two
+# neighbouring bonds lowers this determinant, and is proportional to the cosine of their bend.  So
+# right angles are more likely.
 
 with fx.plot.style():
     fig = fx.plot.figure(1.5, aspect=0.5)
