@@ -7,16 +7,16 @@ the same for serial chains of rigid bodies, beside the other O(n) algorithms.
 Names load on first use: ``import fixman`` costs little more than NumPy's own import.
 """
 
-import re
+import re as _re
 from importlib import import_module
 from typing import Any
 
 __version__ = "1.0.0rc1"
 
 # Public names and their homes are the imports of the stub, which type checkers read too (SPEC 1).
-with open(f"{__file__}i", encoding="utf-8") as _stub:  # __init__.pyi
-    _IMPORTS = re.findall(r"^from (\S+) import (\w+)", _stub.read(), re.MULTILINE)
-_HOMES = {name: home for home, name in _IMPORTS}
+_LOADER: Any = __spec__.loader  # which also reads from an archive
+_STUB = _LOADER.get_data(f"{__path__[0]}/__init__.pyi").decode()
+_HOMES = {name: home for home, name in _re.findall(r"(?m)^from (\S+) import (\w+)", _STUB)}
 
 __all__ = ["__version__", *_HOMES]
 

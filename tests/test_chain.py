@@ -423,3 +423,14 @@ def test_velocities_of_long_chains():
             q = chart_values(spec, "random", rng)
             qd = rng.normal(size=q.shape)
             assert error(build(spec).cartesian(q, qd)[1], oracles.velocity(spec, q, qd)) < 1e-11
+
+
+@pytest.mark.parametrize("closing", [[[4, 0], [0, 4], [0, 1]], [[0, 4]], [[-1, 3], [0, 4]]])
+def test_closing_bonds_of_a_text_are_those_that_the_tree_has_not(closing):
+    ring = fx.Chain.ring(5, hard=())
+    fields = json.loads(ring.to_json()) | {"closing": closing}
+    if closing[0][0] == -1:
+        with pytest.raises(ValueError, match="not a chain"):
+            fx.Chain.from_json(json.dumps(fields))
+    else:
+        assert fx.Chain.from_json(json.dumps(fields)) == ring

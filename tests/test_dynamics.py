@@ -813,3 +813,11 @@ def test_a_spinning_ring_is_held_together_by_its_tensions():
     motion = fx.forward_dynamics(fx.Chain.ring(n, dim=2, masses=mass), x, v)
     np.testing.assert_allclose(motion.tension, mass * omega**2 / (2 * np.sin(np.pi / n)))
     np.testing.assert_allclose(motion.acceleration, -(omega**2) * x, atol=1e-13)
+
+
+@pytest.mark.parametrize("name", ["x", "v"])
+def test_inverse_dynamics_of_one_bead_looks_at_what_no_row_reads(name):
+    given = {"x": np.zeros((1, 3)), "v": np.zeros((1, 3))}
+    given[name][0, 1] = np.nan
+    with pytest.raises(fx.FrameError, match=f"{name} is nan"):
+        fx.inverse_dynamics(fx.Chain.linear(1), given["x"], given["v"], np.zeros(3))

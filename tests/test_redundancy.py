@@ -324,3 +324,11 @@ def test_lengths_that_peel_off_are_independent(monkeypatch, seed):
     chain = fx.Chain.branched(parents, **given)
     monkeypatch.setattr(redundancy, "_peels", lambda rows: False)
     assert fx.Chain.branched(parents, **given) == chain
+
+
+def test_a_long_strip_goes_to_the_elimination():
+    """Beads go from its ends alone, so that rounds over all rows would take the square of time."""
+    n = 200
+    more = [("length", (k, k + 2)) for k in range(n - 2)]
+    strip = fx.Chain.branched(np.arange(-1, n - 1), dim=2, extra=more)
+    assert not redundancy._peels(strip.layout.pattern.rows)

@@ -837,3 +837,9 @@ def test_no_frames_are_closed_to_none():
     assert closed.fixman_torque(linkage, none).shape == (0, 2)
     for logdet in (closed.logdet_mass, closed.logdet_hard):
         assert logdet(linkage, none).shape == (0,)
+
+
+@pytest.mark.parametrize("kind", [np.array("pin"), np.array(3.0), 2.5])
+def test_a_kind_that_is_no_tuple_is_a_value_or_a_type_that_is_named(kind):
+    with pytest.raises((TypeError, ValueError), match="kind must be"):
+        Closure(End(0), End(None), kind)

@@ -814,3 +814,19 @@ def test_trajectories_are_immutable_and_say_what_they_are():
         run.q[0] = 0.0
     with pytest.raises(TypeError, match="must be a Linkage"):
         _ = run.gap
+
+
+def test_numbers_that_a_controller_writes_over_are_not_those_of_the_run():
+    linkage = four_bar()
+    q, _ = turning(linkage)
+    loads = np.zeros((linkage.n, 6))
+    loads[0] = 1.0
+
+    def tau(t, q, qd):
+        loads[:] = 100.0
+        return np.zeros(linkage.nv)
+
+    given = {"dt": 0.01, "steps": 5, "scheme": "euler"}
+    wanted = simulate(linkage, q, wrenches=loads.copy(), tau=lambda t, q, v: 0.0 * v, **given)
+    found = simulate(linkage, q, wrenches=loads, tau=tau, **given)
+    np.testing.assert_array_equal(found.q, wanted.q)

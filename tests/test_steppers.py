@@ -1,7 +1,9 @@
 """Newton and Langevin dynamics: the same bits, the manifold, order, errors; ensembles elsewhere."""
 
+import copy
 import inspect
 import json
+import pickle
 import warnings
 from dataclasses import replace
 
@@ -626,3 +628,16 @@ def test_the_earliest_failure_is_named_whatever_the_workers():
         said.append(str(error.value))
     assert said[0] == said[1]
     assert said[0].startswith("step 0 of replica 8 ")
+
+
+def test_copies_of_a_state_are_prepared_again():
+    chain, x = fx.Chain.linear(6), np.arange(6.0)[:, None] * [1, 0, 0]
+    stepper = fx.Newton(0.005, kT=1.0)
+    state = stepper.start(chain, x, rng=1)
+    stepper.advance(chain, state, 1)
+    for other in (copy.copy(state), pickle.loads(pickle.dumps(state))):
+        assert other.prepared is None
+        other.targets = 1.1 * state.targets
+        stepper.advance(chain, other, 1)
+        bonds = np.linalg.norm(np.diff(other.x, axis=-2), axis=-1)
+        np.testing.assert_allclose(bonds, 1.1, rtol=1e-9)

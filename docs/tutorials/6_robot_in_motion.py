@@ -173,5 +173,6 @@ with fx.plot.style():
 # Where next
 # ----------
 # :doc:`/robots` says which parts of a file are read and which are refused.  :doc:`/rigid_motion`
-# makes gains a part of the chain, so that large gains need no short steps, and keeps runs on disk.
+# shows controllers that are springs and dampers of the chain, which need no short steps, and how to
+# keep runs on disk.
 # :doc:`/rigid_kinematics` has Jacobians, for a controller that works at the hand.

@@ -31,8 +31,8 @@ def pool(atoms: Indices, bonds: Indices) -> tuple[Indices, Indices]:
     each once, connect them.  Returns the kinds (molecules,), numbers from 0 in the order of the
     first molecules, and orders (molecules, n): atoms from the centre outwards, breadth first, lower
     kinds before higher.  Two molecules are of one kind where atoms and bonds are the same in these
-    orders.  O(n) a molecule, and more for each atom that is singled out; molecules that are the
-    same are looked at once.
+    orders.  O(n) a molecule, and more each time that rings which look alike are singled out one
+    after another; molecules that are the same are looked at once.
     """
     first, same = alike(atoms, in_order(bonds))
     atoms, bonds = atoms[first], bonds[first]
@@ -65,7 +65,7 @@ def _orders(atoms: Indices, bonds: Indices) -> Indices:
     pairs = (bonds + first[:, None, None]).reshape(-1, 2)
     graph = _neighbours(pairs, molecule.size)
     core, kind = _core(graph), atoms.ravel()
-    cell = _Cells(graph, kind, n).all_apart(core)
+    cell = _Cells(graph, kind, n).all_apart(core, pairs)
     # With atoms renumbered by cell, those of rings first, a walk in the order of the numbers
     # meets atoms that are alike as it pleases, and all others in one order.
     order = np.lexsort((cell, kind, ~core, molecule))
@@ -131,8 +131,9 @@ class _Cells:
         self.used = np.ones(kind.size // n, dtype=np.intp)  # numbers of a molecule
         self._split(atoms, kind.astype(np.uint64))
 
-    def all_apart(self, core: Mask) -> Indices:
+    def all_apart(self, core: Mask, pairs: Indices) -> Indices:
         """Split cells until each atom of the core has one to itself; the cells of all atoms."""
+        pairs = pairs[core[pairs].all(axis=1)]
         news = np.arange(self.cell.size)
         while True:
             while news.size:
@@ -140,8 +141,7 @@ class _Cells:
             twins = np.flatnonzero(core & (self.sizes[self.cell] > 1))
             if not twins.size:
                 return self.cell
-            twins = twins[np.argsort(self.cell[twins], kind="stable")]
-            atoms = twins[np.unique(twins // self.n, return_index=True)[1]]
+            atoms = _singled(twins, self.cell, pairs, self.n)
             news = self._split(atoms, np.ones(atoms.size, dtype=np.uint64))
 
     def _neighbourhoods(self, news: Indices) -> tuple[Indices, Codes]:
@@ -177,3 +177,20 @@ class _Cells:
         news: Indices = atoms[moves[part]]
         self.cell[news] = np.repeat(numbers, counts)
         return news
+
+
+def _singled(twins: Indices, cell: Indices, pairs: Indices, n: int) -> Indices:
+    """Choose those of atoms that look alike that get ranks of their own: one in each molecule.
+
+    Bonds that end in twins join them to regions.  A symmetry that exchanges twins of one region is
+    one without what it does in others, so that each region may choose at once.
+    """
+    twins = twins[np.argsort(cell[twins], kind="stable")]
+    ends = pairs[np.isin(pairs, twins).any(axis=1)]
+    region = csgraph.connected_components(topology.graph(len(cell), ends), directed=False)[1][twins]
+    touched = np.unique(np.stack([cell[twins], region]), axis=1)[0]
+    within = np.bincount(touched)[cell[twins]] == 1
+    molecule = twins // n
+    free = within | ~np.isin(molecule, molecule[within])
+    group = np.where(within, region, len(cell) + molecule)[free]
+    return np.asarray(twins[free][np.unique(group, return_index=True)[1]])

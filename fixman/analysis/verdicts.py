@@ -82,7 +82,7 @@ def of_frames(groups: Sequence[GroupReport]) -> str:
     share = f"{100.0 * left:.2g} %" if left > 0.001 else "next to none"
     return (
         f". Each molecule is a sample here. The weight of a frame is the product over its "
-        f"{molecules} molecules; such weights would leave {share} of the frames of a long run"
+        f"{molecules} molecules, and leaves {share} of the frames of a long run"
     )
 
 

@@ -315,7 +315,8 @@ class Chain:
             mask = hard_sets.hard_mask(mask, table, n * dim)
             straight_bends.refuse_over(mask, table, straight_bends.over(lines, table, n * dim))
             bonds = [("length", pair) for pair in data.get("closing", ())]
-            soft = tuple((i, j) for _, (i, j) in hard_sets.extra_rows(bonds, n, dim, fixed))
+            closing = hard_sets.extra_rows(bonds, n, dim, fixed)
+            soft = _soft(topology.closures(references[:, 0], closing), (*extra, *redundant))
         except UNREADABLE as error:
             what = error if isinstance(error, ValueError) else repr(error)
             raise ValueError(f"text is not a chain written by Chain.to_json: {what}") from None

@@ -28,6 +28,7 @@ Mask = NDArray[np.bool_]
 
 LIKED = 4.0  # times, so that a row of the chart goes only where others hold much more of it
 NEVER_LEFT = 1e3  # straight bends, of which both rows stay or neither does
+ROUNDS = 16  # in which beads may go: what is left goes to the elimination, whose time is linear
 SEARCHED = 1000  # rows, among which the choice by size takes a second; its time grows as the cube
 
 
@@ -75,7 +76,7 @@ def independent(layout: Layout, near: Array | None) -> Mask:
 
 
 def _peels(rows: Rows) -> bool:
-    """Whether rows are lengths, and beads with no more of them than axes can go until none is left.
+    """Whether rows are lengths, and beads that have no more of them than axes soon are all gone.
 
     Directions from such a bead are independent, so none of its rows depends on others (Henneberg).
     """
@@ -83,13 +84,10 @@ def _peels(rows: Rows) -> bool:
     if (rows.formulas != LENGTH).any() or len(np.unique(pairs, axis=0)) < len(pairs):
         return False
     left = rows.columns[:, :2]
-    while left.size:
+    for _ in range(ROUNDS):
         ends = np.bincount(left[left >= 0], minlength=rows.n)
-        stay = ((ends > rows.dim)[left] | (left < 0)).all(axis=1)
-        if stay.all():
-            return False
-        left = left[stay]
-    return True
+        left = left[((ends > rows.dim)[left] | (left < 0)).all(axis=1)]
+    return not left.size
 
 
 def nearby(drop_redundant: bool | ArrayLike, n: int, dim: int) -> Array | None:

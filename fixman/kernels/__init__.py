@@ -28,3 +28,5 @@ jit = njit(**_OPTIONS)
 # Parts that run at every step of a motion make no arrays, and do not count references to them.
 entry = njit(**_OPTIONS, _nrt=False)
 plain = njit(**_OPTIONS, _nrt=False, no_cpython_wrapper=True)  # called from kernels alone
+# Written into its callers by numba: where a call would pass many registers through memory.
+inlined = njit(**_OPTIONS, inline="always")

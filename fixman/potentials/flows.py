@@ -39,7 +39,7 @@ def shear(rate: float, dim: int = 3) -> Array:
 def planar_extension(rate: float, dim: int = 3) -> Array:
     """Return κ of planar extension, v_x = rate · x and v_y = −rate · y."""
     arrays.require_space(dim)
-    return np.diag([1.0, -1.0, 0.0][:dim]) * arrays.number(rate, "rate")
+    return np.diag([1.0, -1.0, 0.0][:dim]) * arrays.number(rate, "rate") + 0.0  # no −0
 
 
 def uniaxial_extension(rate: float) -> Array:

@@ -84,7 +84,9 @@ def answers(given: Given, task: int, limit: float = inf) -> tuple[Array, Array]:
         if why != DONE:
             raise _refusal(given, why, frame)
         frame, why = run(frame + 1, frames, kernel.CERTAIN)
-    given.finite(out, "gaps or forces of the closures")
+    bad = np.flatnonzero(~np.isfinite(out).all(axis=1))
+    if bad.size:  # q of a run need not be of the user
+        raise arrays.overflow("gaps or forces of the closures", int(bad[0]), given.lead)
     return qdd, out
 
 

@@ -95,7 +95,9 @@ class Closure:
             raise ValueError(f"both ends of the closure are body {ends[0].body}: it is one body")
         if isinstance(self.kind, str) and self.kind in KINDS:
             return
-        given: Any = self.kind if isinstance(self.kind, (tuple, list, np.ndarray)) else ()
+        given: Any = self.kind
+        if not isinstance(given, (tuple, list)):
+            given = arrays.taken(given, "kind").ravel().tolist()
         words = [one for one in given if isinstance(one, str)]
         held = tuple(name for name in DIRECTIONS if name in words)
         if not held or len(held) != len(given):

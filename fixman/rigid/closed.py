@@ -3,14 +3,15 @@
 A closure holds some directions of the relative twist of two bodies, or of a body and the base.  A
 stacks the rows of all closures; A θ̇ are the velocities that the closures forbid:
 
-    θ̈ = θ̈_free + ℳ⁻¹ Aᵀ f,     Λ⁻¹ f = −(A θ̈_free + Ȧ θ̇),     Λ⁻¹ = A ℳ⁻¹ Aᵀ
+    θ̈ = θ̈_free + ℳ⁻¹ Aᵀ f                                             (C1)
+    Λ⁻¹ f = −(A θ̈_free + Ȧ θ̇),     Λ⁻¹ = A ℳ⁻¹ Aᵀ                    (C2), (C3)
 
 A θ̈_free + Ȧ θ̇ is the relative acceleration of the chains cut open.  Λ⁻¹, a row for each direction
 held, is εᵀ D⁻¹ ε of the innovations ε = (1 − HΨL) Aᵀ (Rodriguez and Kreutz 1988, eq. 4.16), in
 O(n m²).  With Z orthonormal and A Z = 0,
 
-    ln det Zᵀ ℳ Z      = ln det ℳ + ln det Λ⁻¹ − ln det A Aᵀ          (C8)
     ln det H^bb, closed = ln det H^bb, open + ln det Λ⁻¹               (C7)
+    ln det Zᵀ ℳ Z      = ln det ℳ + ln det Λ⁻¹ − ln det A Aᵀ          (C8)
 
 because closures are further hard rows of Fixman's partition.
 """

@@ -199,7 +199,7 @@ def _sound(system: Any, q: Any, qd: Any, tau: Any, wrenches: Any, about: dict[st
     arrays.require_one_of(scheme, "scheme", ("midpoint", "euler"))
     about |= {"stepper": {"name": scheme, "dt": dt}, "gravity": gravity}
     about |= {"steps": steps, "every": every, "first": first}
-    return given
+    return given._replace(W=given.W.copy())  # the user's may change during the run
 
 
 class _Motion:

@@ -140,7 +140,8 @@ def langevin(
     if arm.damping.any():
         cure = "take friction=, the heat bath, and replace(arm, damping=0)"
         raise ValueError(f"the dampers of the joints would cool the chain: {cure}")
-    motion, states = _Motion(given, kT, ensemble == "stiff", torque), (given.q, given.qd)
+    motion = _Motion(given, kT, ensemble == "stiff", torque)
+    states = given.q.copy(), given.qd.copy()  # the user's may change during the run
     keep, fresh = math.exp(-decay), math.sqrt(-math.expm1(-2.0 * decay))
     found = tuple(np.empty((steps // every, *state.shape)) for state in states)
     for step in range(1, steps + 1):

@@ -165,13 +165,20 @@ def explained(
             raise RunFolderError(text) from error
         if writing and kind in STORAGE:
             text = f"cannot write {path}: {error}"
-            moved = file and not (path.exists() and os.path.samestat(path.stat(), file))
+            moved = file is not None and not _stands_at(path, file)
             if moved or code == sqlite3.SQLITE_READONLY_DBMOVED:
                 text = f"{path} was moved, removed or replaced while the run was going on"
             raise RunStorageError(text) from error
         what = "cannot be read" if kind in STORAGE else "is damaged"
         what = "is not a run, or is damaged" if kind == sqlite3.SQLITE_NOTADB else what
         raise RunFolderError(f"{path} {what}: {error}") from None
+
+
+def _stands_at(path: Path, file: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(path.stat(), file)
+    except OSError:
+        return False
 
 
 # --- reading ------------------------------------------------------------------------------------

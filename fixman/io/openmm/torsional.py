@@ -122,7 +122,7 @@ class Molecule(Forces):
             return make(nonbondedMethod=app.NoCutoff, **options)
         except Exception as error:  # some of OpenMM's are of no kind of their own
             said = _refusal(error, self.topology)
-            said += "; add_hydrogens=True adds them" * ("addHydrogens" in said)
+            said += "; Molecule.prepare(…, add_hydrogens=True) adds them" * ("addHydrogens" in said)
             if "template" in said and any(map(_is_solvent, self.topology.residues())):
                 said += "; drop_solvent=True leaves water and ions out, a file such as "
                 said += "amber14/tip3p.xml beside amber14-all.xml has forces of water"
@@ -171,7 +171,8 @@ class Molecule(Forces):
                 raise ValueError(f"{said}: {forcefield[0]} has its own set of atoms")
         elif topology is None:
             raise ValueError(f"{path} has no bonds: the force field must be .prmtop, .top or .psf")
-        _require_positions(_in_nm(positions), _names(topology))
+        if len(positions) != topology.getNumAtoms():
+            _require_positions(_in_nm(positions), _names(topology))
         modeller = app.Modeller(topology, positions)
         if chain is not None:
             ids = {one.id: one.id.strip() or f"{one.id!r} (blank)" for one in topology.chains()}
@@ -181,8 +182,9 @@ class Molecule(Forces):
         if drop_solvent:
             solvent = [one for one in modeller.topology.residues() if _is_solvent(one)]
             modeller.delete(solvent)
-        x = _whole(modeller.topology, _in_nm(modeller.positions))
-        modeller.positions = x * unit.nanometer
+        x = _in_nm(modeller.positions)
+        _require_positions(x, _names(modeller.topology))
+        modeller.positions = _whole(modeller.topology, x) * unit.nanometer
         if add_hydrogens:
             _add_hydrogens(modeller, files.xml_field(forcefield))
         if _pieces(modeller.topology)[0] == 1:

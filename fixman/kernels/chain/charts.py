@@ -310,8 +310,10 @@ def inverse_frames(x, v, qdd, F, masses, dim, fixed, rows, sequence):
     y = np.empty(n * dim)  # ẍ
     for frame in range(qdd.shape[0]):
         at = frame * n * dim
-        put_points(x, frame, n, dim, fixed, P)
-        put_velocities(v, frame, n, dim, fixed, V)
+        if not (
+            put_points(x, frame, n, dim, fixed, P) and put_velocities(v, frame, n, dim, fixed, V)
+        ):
+            return frame
         for k in sequence:
             first = k * dim
             for a in range(dim):

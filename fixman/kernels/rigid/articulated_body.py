@@ -31,7 +31,7 @@ as many of one rate in a row.
 import math
 from typing import Any
 
-from fixman.kernels import plain
+from fixman.kernels import inlined, plain
 from fixman.kernels.algebra import triples as mat
 from fixman.kernels.algebra.vectors import fused_cross, fused_dot, plus
 from fixman.kernels.compiler import lanes as register
@@ -310,7 +310,7 @@ def put_rate(rate, work, at):
     mat.store_all(work, at, (g[0], g[1], *h, rate.u, rate.D, rate.rotor, g[2]))
 
 
-@plain
+@inlined
 def free_single(body, tau, table, at, kind, least, work, row):
     """U, D and u of a joint of one rate, I^a and p^a; whether D is not lost."""
     pitch = table[at + PITCH]
@@ -338,7 +338,7 @@ def with_bias(body, work, row):
     return Articulated(A, B, C, n, tuple(f[i] + B[i] * x + B[3 + i] * y + h[i] for i in range(3)))
 
 
-@plain
+@inlined
 def single_inwards(table, n, i, body, work, row):
     """Xᵀ I^a X and Xᵀ p^a of a joint of one rate; the square of r."""
     body, square = screw_inwards(table, LINK * i, i, angles(n) + i, body, work, row)

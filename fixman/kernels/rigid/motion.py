@@ -8,10 +8,11 @@ With q ⊕ v reached from q after unit time at the rates v (docs/theory.md, sect
     ℳ(q_1) v_1 = p_1 = p_m + (dt/2) f_m                                       (M4)
 
 Joints that are not FLAT (spherical, free, planar) have rates that are not the derivatives of
-coordinates.  Their axes turn by X = dt ω in a step; with B(X) = (1 − e^{−X×})/X× instead
+coordinates.  Their axes turn by X = dt ω in a step.  With B(X) = (1 − e^{−X×})/X× = B(−X)ᵀ, momenta
+of turns, and then of slides, are
 
-    p_m = B(−X)ᵀ p_0 + (dt/2) B(−X/2)ᵀ f_m                                    (M2′)
-    p_1 = B(X)⁻ᵀ (p_m + (dt/2) B(X/2)ᵀ f_m)                                   (M4′)
+    p_m = B(−X)ᵀ p_0 + (dt/2) B(−X/2)ᵀ f_m,     e^{−X×/2} p_0 + (dt/2) f_m          (M2′)
+    p_1 = B(X)⁻ᵀ (p_m + (dt/2) B(X/2)ᵀ f_m),    e^{−X×/2} (p_m + (dt/2) f_m)        (M4′)
 
 Pairs of vectors are linear before angular here, [v; ω] and [p; n]; in `tangent` and `links` they
 are angular first.
@@ -116,7 +117,7 @@ def centrifugal(P, w, v, W):
 
 @plain
 def spin_rotors(kind, link, v, at, f):
-    """Add ω × (the momentum of rotors), which are spun up but have no gyroscopic moments."""
+    """Add ω × (the momentum of rotors): (M2′) turns all of p, rotors have no gyroscopic moments."""
     w, u = turning(kind, v, at), sliding(kind, v, at)
     J, m = turning(kind, link, ARMATURE), sliding(kind, link, ARMATURE)
     turn = fused_cross(w, (J[0] * w[0], J[1] * w[1], J[2] * w[2]))
@@ -130,7 +131,8 @@ def momenta(chain, q, v, loads, sweeps):
     """p = ∂L/∂q̇ and f = ∂L/∂q, with what wrenches add, of a chain without springs, in two sweeps.
 
     With P_i the momentum of body i and those after it, and V⁻_i the twist of body i but for its own
-    joint's, p = S_iᵀ P_i and ∂T/∂q_i = P_i · (V⁻_i × S_i).  False where q cannot be used.
+    joint's (for its turns alone, unless the joint is FLAT), p = S_iᵀ P_i and ∂T/∂q_i = P_i · (V⁻_i
+    × S_i).  False where q cannot be used.
     """
     kinds, links, _, _ = chain
     X, V, P, W, p, f = sweeps
@@ -197,6 +199,7 @@ def next_momenta(kinds, p, f, v, dt, sign, out):
                 turn = plus(tangent.times_b(turn, axis, angle, -1.0), more)  # (M2′)
                 slide = plus(turned_half(slide, axis, angle), scaled(h, sliding(kind, f, at)))
             else:
+                # B(X)⁻ᵀ = 1 − (θ/2) n× + (1 − (θ/2) cot(θ/2)) (n×)²
                 rest = 1.0 - half * math.cos(half) / math.sin(half) if half > 0.0 else 0.0
                 turn = joint.along_screw(plus(turn, more), axis, -half, rest)  # (M4′)
                 slide = turned_half(plus(slide, scaled(h, sliding(kind, f, at))), axis, angle)
@@ -243,8 +246,8 @@ def at_middle(chain, force, q_m, v_m, sweeps):
 def newton_round(chain, force, dt, room, newton):
     """v_m += J⁻¹ (p_0 + (dt/2) f_m − ℳ(q_m) v_m), a round on (M2); DONE, or why not.
 
-    J is the tangent of the last round with ``newton``.  Both halves of a step begin at the middle,
-    along its axes: they are along one line.
+    J is the tangent of the last round with ``newton``, for which q_1 is followed from q_m along the
+    axes there, as q_m was from q_0: the three are on one line.
     """
     kinds, links, _, _ = chain
     (X, _, _, _, p, f), change = room.sweeps, room.change

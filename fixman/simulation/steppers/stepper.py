@@ -52,7 +52,11 @@ class State:
     targets: Array
     step: int = 0
     tally: Array = field(default_factory=lambda: np.empty((0, 0)))
-    prepared: Any = field(default=None, init=False, repr=False)  # `Prepared`, once it has moved
+    # `Prepared`, once it has moved
+    prepared: Any = field(default=None, init=False, repr=False, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "prepared": None}  # of copies it is made again
 
     def __post_init__(self) -> None:
         if not self.tally.size:
