@@ -134,7 +134,7 @@ def log_weight(X, F, system, potential, kT, space, first):
 @exact_call
 def block_of(system):
     if system is not None:
-        units = system.total * len(system.axes) + system.symbolic.row.size + 3 * system.kinds.size
+        units = system.number * len(system.axes) + system.symbolic.row.size + 3 * system.kinds.size
         return hard.block(system, memory(units, 0.0), 0, 0.0)
     return None
 
