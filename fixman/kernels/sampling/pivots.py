@@ -96,7 +96,7 @@ def sweep(words, units, w, rest, width, options):
     """Try one pivot at every joint, and turn all; how many were accepted, and the stream.
 
     ``units (N, 3)`` are the directions of the bonds, ``w (N + 1,)`` inverse masses of the joints;
-    ``rest (N,)`` is r on the way; ``options`` are dim and whether the ensemble is rigid.
+    ``rest (N,)`` is r on the way, then e; ``options`` are dim and whether the ensemble is rigid.
     """
     dim, rigid = options
     last = units.shape[0] - 1
@@ -113,6 +113,7 @@ def sweep(words, units, w, rest, width, options):
     units[0, 0], units[0, 1], units[0, 2] = before
     accepted = 0
     e = w[0]
+    rest[0] = e
     for k in range(1, last + 1):
         v = rotated(turned_by, (units[k, 0], units[k, 1], units[k, 2]))
         tried, words = turn(words, width, dim)
@@ -126,6 +127,7 @@ def sweep(words, units, w, rest, width, options):
             accept = f * f * (flat + wk * wk * s2) < flat + wk * wk * s2_new
             s2 = s2_new if accept else s2
             e = onward(e, wk, 1.0 / (wk + e), s2)
+            rest[k] = e
         else:
             accept = True
         if accept:
