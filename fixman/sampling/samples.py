@@ -108,16 +108,7 @@ def sample(
     arrays.require_one_of(ensemble, "ensemble", ("rigid", "stiff"))
     if client is not None and not hasattr(client, "gather"):
         raise TypeError(f"client must be a dask.distributed.Client, got {client!r:.80}")
-    if chain.extra:
-        said = f"chains with closures or extra rows (here {len(chain.extra)}) cannot be drawn"
-        raise ValueError(f"{said}: fixman.HybridMonteCarlo samples them")
-    if (chain.layout.soft_rows.kinds == LENGTH).any():
-        raise ValueError("soft lengths have no distribution without a potential: make them hard")
-    arrays.require_memory(16 * size * chain.n * chain.dim, f"{size} chains of {chain.n} beads")
-    targets = hard_targets(chain, lengths, angles, torsions)
-    with np.errstate(over="ignore"):
-        if not np.isfinite(targets.sum()):  # no position is further than all lengths together
-            raise ValueError("positions overflowed: lengths are too large")
+    targets = _targets(chain, size, lengths, angles, torsions)
     block = max(1, BLOCK // chain.n)
     parts = [slice(first, min(first + block, size)) for first in range(0, size, block)]
     pilot, *seeds = arrays.seeds(generator, 1 + len(parts))
@@ -148,6 +139,21 @@ def sample(
     logs -= logs.max()
     logs -= np.log(np.exp(logs).sum())
     return Sample(x, logs, statistics.effective_size(logs), method)
+
+
+def _targets(chain: Chain, size: int, *values: ArrayLike) -> Array:
+    """Return values of the hard coordinates of a chain that can be drawn so many times."""
+    if chain.extra:
+        said = f"chains with closures or extra rows (here {len(chain.extra)}) cannot be drawn"
+        raise ValueError(f"{said}: fixman.HybridMonteCarlo samples them")
+    if (chain.layout.soft_rows.kinds == LENGTH).any():
+        raise ValueError("soft lengths have no distribution without a potential: make them hard")
+    arrays.require_memory(16 * size * chain.n * chain.dim, f"{size} chains of {chain.n} beads")
+    targets = hard_targets(chain, *values)
+    with np.errstate(over="ignore"):
+        if not np.isfinite(targets.sum()):  # no position is further than all lengths together
+            raise ValueError("positions overflowed: lengths are too large")
+    return targets
 
 
 def _drawn(draw: Draw, task: tuple[Seed, tuple[int, ...]]) -> tuple[Array, ArrayLike]:
